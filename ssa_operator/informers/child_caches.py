@@ -10,12 +10,14 @@ Promises:
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 from ssa_operator.informers.informer import Informer
 from ssa_operator.informers.watch_scopes import ChildScope, ScopeUses
@@ -93,7 +95,7 @@ class ChildListener(Protocol):
         """Wait until all parents are listed, for a while."""
 
     def child_released(self, identity: Identity) -> None:
-        """An object was deleted, or has another owner now."""
+        """An object was deleted, has another owner now, or several parents share it and it changed."""
 
     def kind_changed(self) -> None:
         """A kind can be watched now, or no longer."""
@@ -119,6 +121,7 @@ class ChildCaches(Mapping[Identity, LiveObject]):
         self._kind_states: dict[tuple[GroupKind, frozenset[ChildScope]], KindState] = {}
         """The states of watched kinds since the last such change, by what parents need."""
         self._deleted: OrderedDict[Identity, LiveObject] = OrderedDict()
+        self._shared_turns: WeakValueDictionary[Identity, asyncio.Lock] = WeakValueDictionary()
 
     def __getitem__(self, identity: Identity) -> LiveObject:
         found = self._find_of_parent("", identity)
@@ -236,6 +239,15 @@ class ChildCaches(Mapping[Identity, LiveObject]):
             return watched.cache.writing(identity.namespace, identity.name)
         return _all_of([each.cache.writing(identity.namespace, identity.name) for each in versions.values()])
 
+    def shared_turn(self, identity: Identity) -> asyncio.Lock:
+        """The lock for a write of an object that several parents share. Their writes have its resourceVersion as
+        precondition, so only one of several at once would succeed.
+        """
+        lock = self._shared_turns.get(identity)
+        if lock is None:
+            lock = self._shared_turns[identity] = asyncio.Lock()
+        return lock
+
     def written(self, live: LiveObject, *, changed: bool = True) -> LiveObject:
         """Update the cache with a live object that a request of the operator returned; `changed`: whether the request
         changed it. Returns the cache's own object.
@@ -243,6 +255,9 @@ class ChildCaches(Mapping[Identity, LiveObject]):
         watched = self._kinds.get(live.identity.group_kind, {}).get(live.version)
         if watched is not None:
             live = watched.cache.written(live, changed=changed)
+        if changed and live.shared is not None:
+            # The watch event is an echo for the parent that wrote it, and news for all others.
+            self._shared_object_changed(live)
         self._listener.child_written(live)
         return live
 
@@ -280,22 +295,26 @@ class ChildCaches(Mapping[Identity, LiveObject]):
         if len(versions) < 2:
             return None
         found = (each.cache.get(identity.namespace, identity.name) for each in versions.values())
-        parents = (self._uses.version(live.parent_uid, identity) for live in found if live is not None)
-        return next((version for version in parents if version is not None), None)
+        versions_of_parents = (self._wanted_version(live) for live in found if live is not None)
+        return next((version for version in versions_of_parents if version is not None), None)
+
+    def _wanted_version(self, live: LiveObject) -> str | None:
+        """The version in which the manifest of an object's parent has it; None if no parent has a manifest of it."""
+        wanted = (self._uses.version(uid, live.identity) for uid in live.parent_uids)
+        return next((version for version in wanted if version is not None), None)
 
     def _is_shown_by(self, watched: WatchedVersion, kind: GroupKind, live: LiveObject) -> bool:
         """Whether an object is shown in this version."""
         versions = self._kinds.get(kind, {})
         if len(versions) < 2:
             return watched in versions.values()
-        version = self._uses.version(live.parent_uid, live.identity)
-        return shown_by(versions, live.identity.namespace, version) is watched
+        return shown_by(versions, live.identity.namespace, self._wanted_version(live)) is watched
 
     def _counts(self, watched: WatchedVersion, live: LiveObject) -> bool:
         """Whether changes of an object in this version count: this version shows the object, or will once it has
         synced. The informers of other versions deliver the same changes, including the operator's own.
         """
-        wanted = self._uses.version(live.parent_uid, live.identity)
+        wanted = self._wanted_version(live)
         return wanted == watched.resource.version or self._is_shown_by(watched, live.identity.group_kind, live)
 
     def _changed(self, watched: WatchedVersion, old: LiveObject | None, new: LiveObject | None) -> None:
@@ -304,10 +323,18 @@ class ChildCaches(Mapping[Identity, LiveObject]):
             return
         if old is not None and new is None:
             self._remember_deleted(old)
-        for uid, namespace in {(live.parent_uid, live.identity.namespace) for live in lives}:
+        for uid, namespace in {(uid, live.identity.namespace) for live in lives for uid in live.parent_uids}:
             self._listener.child_changed(uid, namespace)
+        if new is not None and new.shared is not None:
+            self._listener.child_released(new.identity)
         if old is not None and (new is None or _owners(old) != _owners(new)):
             self._listener.child_released(old.identity)
+
+    def _shared_object_changed(self, live: LiveObject) -> None:
+        """Requeue the owners of a shared object, and the parents that wait for these."""
+        for uid in live.parent_uids:
+            self._listener.child_changed(uid, live.identity.namespace)
+        self._listener.child_released(live.identity)
 
     def _remember_deleted(self, live: LiveObject) -> None:
         self._deleted[live.identity] = live

@@ -3,7 +3,7 @@
 Promises:
 - A child is watched in the version of its manifest, each version separately.
 - The operator watches only objects with its parent label, and only in the namespaces that it is limited to and in those
-  that manifests name. Under `--shard` it keeps only the children of the shard's parents.
+  that manifests name. Under `--shard` it keeps only the children of the shard's parents, and all shared objects.
 - If a kind can't be watched (no permission, no CRD), reports show the reason. Other kinds are not affected, nor are
   parents that need nothing of the kind in that namespace.
 - If no known parent names an object in its manifests, its records or its status, only the object's metadata is kept,
@@ -120,8 +120,11 @@ class ChildInformers(ChildCaches):
 
     def _reduced(self, live: LiveObject) -> LiveObject:
         """The object to keep: whole if a parent names it, otherwise its metadata."""
-        uid, identity = live.parent_uid, live.identity
-        named = identity in self._expected.get(uid, ()) or self._listener.names_child(uid, identity)
+        identity = live.identity
+        named = any(
+            identity in self._expected.get(uid, ()) or self._listener.names_child(uid, identity)
+            for uid in live.parent_uids
+        )
         return live if named else live.as_partial()
 
     def need_only(self, parent_uid: str, needs: Iterable[ChildNeed], versions: Mapping[Identity, str]) -> object:
@@ -212,7 +215,7 @@ class ChildInformers(ChildCaches):
             watched.informers[scope.namespace] = informer
             shard = self._shard
             selector = PARENT_UID_LABEL if shard is None else shard.child_selector
-            keep = None if shard is None else lambda live: shard.owns(live.parent_uid)
+            keep = None if shard is None else lambda live: live.shared is not None or shard.owns(live.parent_uid)
             selected = Scope(watched.resource, scope.namespace, selector, hidden=hidden)
             informer.add(Reflector(self._client, selected, watched.cache, keep=keep, reduce=self._reduced))
         return informer

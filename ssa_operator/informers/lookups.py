@@ -429,7 +429,7 @@ class LookupInformers:
         for query in self._index.affected(scope.api_version, old, new):
             for dependent in self._index.dependents(query):
                 # A parent that looks up itself or its own child gets their events anyway.
-                own = dependent.uid in (live.uid, live.parent_uid)
+                own = dependent.uid == live.uid or live.belongs_to(dependent.uid)
                 self._listener.lookup_changed(dependent.uid, Cause.CHILD if own else dependent.cause)
 
     def _requeue_dependents_with_other_answers(self, queries: Iterable[LookupQuery]) -> None:

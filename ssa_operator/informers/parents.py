@@ -363,7 +363,7 @@ class ParentInformer(Generic[State]):
         if new is not None and (old is None or new.uid != old.uid):
             self._states[new.uid] = self._new
             self._listener.parent_added(new, key)
-        elif new is not None and old is not None and new.parent_uid != old.parent_uid:
+        elif new is not None and old is not None and new.creator_uid != old.creator_uid:
             self._listener.parent_owned(new)
         cause = cause_of_change(old, new)
         if cause:

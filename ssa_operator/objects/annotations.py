@@ -31,11 +31,14 @@ class Recreate(StrEnum):
 
 
 class ApplyPolicy(StrEnum):
-    """When a manifest is applied: always, only if its object is absent, or once in the parent's life."""
+    """When a manifest is applied: always, only if its object is absent, once in the parent's life, or always for each
+    of several parents that share the object.
+    """
 
     ALWAYS = "Always"
     IF_NOT_PRESENT = "IfNotPresent"
     ONCE = "Once"
+    SHARED = "Shared"
 
 
 class AnnotationError(ValueError):

@@ -28,6 +28,7 @@ from ssa_operator.objects.manifest import MANAGED_BY_LABEL, Manifest
 from ssa_operator.objects.merge_keys import IndexedBody, keys_of
 from ssa_operator.objects.render_result import Origin
 from ssa_operator.objects.scalars import amount
+from ssa_operator.objects.shared_record import OWNERS_ANNOTATION
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, value_at
 
 _IDENTITY: frozenset[FieldPath] = frozenset(
@@ -302,6 +303,7 @@ def _is_servers(path: FieldPath) -> bool:
 _OPERATOR_REASONS: Mapping[FieldPath, str] = {
     ("metadata", "labels", MANAGED_BY_LABEL): "label of every child",
     ("metadata", "labels", PARENT_UID_LABEL): "label of every child: the parent's uid",
+    ("metadata", "annotations", OWNERS_ANNOTATION): "record of the parents that share the object",
     ("metadata", "ownerReferences"): "owner reference to the parent",
     ("metadata", "namespace"): "the parent's namespace",
 }

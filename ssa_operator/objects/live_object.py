@@ -19,6 +19,7 @@ import contextlib
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import islice
 from sys import intern
 from typing import Any, TypeVar
 
@@ -28,6 +29,7 @@ from ssa_operator.objects.annotations import PREFIX
 from ssa_operator.objects.compression import Examples, compress, decompress
 from ssa_operator.objects.identity import Identity, join_api_version, split_api_version
 from ssa_operator.objects.json_codec import decoder, is_deep, without_deep_values
+from ssa_operator.objects.shared_record import OWNERS_ANNOTATION, SHARED_LABEL_VALUE, SharedRecord, read_record
 
 DECODED_LIMIT = 256
 """Bodies of one client that stay decoded: more than the running reconciles read."""
@@ -39,7 +41,7 @@ HANDOVER_MANAGER = "handover-from-ssa-operator"
 """The field manager of a number of replicas that a template no longer writes, until another manager writes it."""
 
 PARENT_UID_LABEL = "ssa-operator.dev/parent-uid"
-"""The label of a child that holds its parent's uid."""
+"""The label of a child that holds its parent's uid, or `shared` if several parents own it."""
 
 BUCKET_LABEL = f"{PREFIX}bucket"
 """The label of a child that holds its parent's bucket, in two hexadecimal digits."""
@@ -55,6 +57,9 @@ _PARTIAL_OWNERS = 2
 """Owner references of a partial object: at most one of an object is a controller."""
 
 _PARTIAL_FINALIZERS = 4
+
+_PARTIAL_SHARED_OWNERS = 16
+"""Owners of a shared object that a partial object keeps."""
 
 _OWNER_LENGTH = 1000
 """Characters of a parent's owner reference at most: group and version, kind, name and uid."""
@@ -229,7 +234,12 @@ class LiveObject:
         references that can be a parent's, and whether the operator owns fields of it.
         """
         metadata = self.metadata
-        owners = [each for each in self.owner_references if each.controller or each.uid == self.parent_uid]
+        uids, limit, annotations = {self.parent_uid}, _PARTIAL_OWNERS, {}
+        if (shared := self.shared) is not None:
+            uids, limit = {*islice(shared.owners, _PARTIAL_SHARED_OWNERS)}, _PARTIAL_SHARED_OWNERS
+            uids = {uid for uid in uids if len(uid) <= _OWNER_LENGTH}
+            annotations = {OWNERS_ANNOTATION: str(shared.limited_to(uids))}
+        owners = [each for each in self.owner_references if each.controller or each.uid in uids]
         # The API server bounds no field of an owner reference, and no reference to a parent is longer.
         owners = [each for each in owners if len(each.api_version + each.kind + each.name + each.uid) <= _OWNER_LENGTH]
         owners.sort(key=lambda each: not each.controller)
@@ -244,7 +254,8 @@ class LiveObject:
             "deletionTimestamp": metadata.deletion_timestamp,
             "labels": {name: text for name, text in metadata.labels.items() if name in _OWN_LABELS},
             "finalizers": metadata.finalizers[:_PARTIAL_FINALIZERS],
-            "ownerReferences": owners[:_PARTIAL_OWNERS],
+            "annotations": annotations,
+            "ownerReferences": owners[:limit],
             "managedFields": [own] if self.owned_fields() else [],
         }
         api_version = join_api_version(self.identity.group, self.version)
@@ -325,6 +336,37 @@ class LiveObject:
     def parent_uid(self) -> str:
         """The uid in the parent label, '' without the label."""
         return self.metadata.labels.get(PARENT_UID_LABEL, "")
+
+    @property
+    def shared(self) -> SharedRecord | None:
+        """The owners of an object that several parents share, None for any other object. An owner that has lost its
+        owner reference is none any more: the garbage collector removes the reference of a parent that is gone. Only
+        an object without such references has owners by the record alone. If another client removes the label, the
+        owners stay.
+        """
+        text = self.metadata.annotations.get(OWNERS_ANNOTATION)
+        if self.parent_uid != SHARED_LABEL_VALUE and (text is None or self.parent_uid):
+            return None
+        record = read_record(text)
+        referenced = {each.uid for each in self.owner_references if each.uid in record.owners}
+        return record.limited_to(referenced) if referenced else record
+
+    @property
+    def parent_uids(self) -> tuple[str, ...]:
+        """The uids of all parents that own the object."""
+        shared = self.shared
+        if shared is not None:
+            return tuple(shared.owners)
+        return (self.parent_uid,) if self.parent_uid else ()
+
+    @property
+    def creator_uid(self) -> str:
+        """The uid of the parent, for a shared object that of its first owner; '' without one."""
+        return next(iter(self.parent_uids), "")
+
+    def belongs_to(self, uid: str) -> bool:
+        """Whether the object is a child of the parent with that uid."""
+        return uid in self.parent_uids
 
     def own_entry(self, subresource: str = "") -> bytes:
         """The operator's Apply entry of managedFields: its time and fieldsV1, encoded; empty without an entry.

@@ -24,6 +24,7 @@ from ssa_operator.objects.identity import join_api_version
 from ssa_operator.objects.json_codec import decoder, is_deep, without_deep_values
 from ssa_operator.objects.live_object import MANAGER, LiveObject, ManagedFields
 from ssa_operator.objects.merge_keys import reader, selected
+from ssa_operator.objects.shared_record import OWNERS_ANNOTATION
 from ssa_operator.objects.source_location import field_text
 
 Path: TypeAlias = tuple[str, ...]
@@ -154,6 +155,11 @@ def has_owned_content(live: LiveObject, body: Mapping[str, Any]) -> bool:
             if below:
                 rest.append((below, items[0]))
     return True
+
+
+def names_owners(path: Path) -> bool:
+    """Whether a field says which parents own a shared object."""
+    return path[:2] == ("f:metadata", "f:ownerReferences") or path[1:] == ("f:annotations", f"f:{OWNERS_ANNOTATION}")
 
 
 def lost_fields(before: bytes, after: bytes, tree_of: TreeOf = field_tree) -> tuple[Path, ...]:

@@ -4,7 +4,8 @@ Promises:
 - The operator sends the author's manifest, normalised so that a repeated apply changes nothing: no nulls, no fields
   that the API server owns, `protocol` on every port (a key of the ports' list map), Secrets without `stringData`,
   quantities as strings, no empty `rules` beside `aggregationRule`.
-- Every manifest has the operator's labels and, if Kubernetes allows it, a controller owner reference to its parent.
+- Every manifest has the operator's labels and, if Kubernetes allows it, an owner reference to its parent: the
+  controller's, or one of several where parents share the object.
 - A manifest that breaks a rule is an error that names the field and what to do. The operator never repairs a manifest
   by guessing.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -33,6 +35,7 @@ from ssa_operator.objects.json_codec import EncodingError, encode
 from ssa_operator.objects.live_object import BUCKET_LABEL, MANAGER, PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.shards import bucket_name, bucket_of
+from ssa_operator.objects.shared_record import SHARED_LABEL_VALUE
 
 FOREGROUND = "foregroundDeletion"
 """The finalizer of a parent whose dependents the garbage collector deletes first, new ones included: a finalize hook
@@ -94,6 +97,15 @@ class Rules(Struct, frozen=True, kw_only=True):
     """Why its object is never deleted with its parent, None if it may be deleted."""
 
 
+class SharedRender(Struct, frozen=True, kw_only=True):
+    """What one of several parents renders of an object that they share."""
+
+    uid: str
+    """The parent's uid."""
+    digest: str
+    """The digest of the manifest without its parent, by which the owners know that they render it alike."""
+
+
 class Manifest(Struct, frozen=True, kw_only=True):
     """One object as the operator applies it."""
 
@@ -114,6 +126,8 @@ class Manifest(Struct, frozen=True, kw_only=True):
     """
     document: Document
     """The rendered document that it was made from."""
+    shared: SharedRender | None = None
+    """What the parent has in common with other owners; None for an object of this parent alone."""
 
     @property
     def api_version(self) -> str:
@@ -155,9 +169,17 @@ def manifest(document: Document, parent: LiveObject, rules: Rules) -> Manifest:
     if rules.why_kept:
         instructions = _kept(instructions, metadata, parent, rules.why_kept)
     owned = _may_be_owned(identity, instructions, parent)
-    _add_labels_and_owner(metadata, parent, owned, bucket_label=rules.bucket_label)
+    is_shared, shared = instructions.apply is ApplyPolicy.SHARED, None
+    if is_shared:
+        _check_shared(instructions, rules.why_kept)
+    _add_labels(metadata, SHARED_LABEL_VALUE if is_shared else parent.uid)
+    if rules.bucket_label and not is_shared:
+        metadata["labels"][BUCKET_LABEL] = bucket_name(bucket_of(parent.uid))
     _normalise(kind, body)
     try:
+        if is_shared:
+            shared = SharedRender(uid=parent.uid, digest=_digest(encode(body)))
+        _add_owner(metadata, parent, owned=owned, controller=not is_shared)
         encoded = encode(body)
     except EncodingError as error:
         raise ManifestError(f"can't be sent: {error}") from error
@@ -171,6 +193,7 @@ def manifest(document: Document, parent: LiveObject, rules: Rules) -> Manifest:
         owned=owned,
         why_kept=kept,
         document=document,
+        shared=shared,
     )
 
 
@@ -183,18 +206,20 @@ def may_own(parent_namespace: str, child_namespace: str) -> bool:
     return parent_namespace in ("", child_namespace)
 
 
-def owner_reference(parent: LiveObject) -> dict[str, Any]:
-    """The controller reference to a live parent, with its live uid: the garbage collector would delete a child with a
-    stale uid.
+def owner_reference(parent: LiveObject, *, controller: bool = True) -> dict[str, Any]:
+    """The owner reference to a live parent, with its live uid: the garbage collector would delete a child with a stale
+    uid.
     """
-    return {
+    reference: dict[str, Any] = {
         "apiVersion": join_api_version(parent.identity.group, parent.version),
         "kind": parent.identity.kind,
         "name": parent.identity.name,
         "uid": parent.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
     }
+    if controller:
+        reference["controller"] = True
+    reference["blockOwnerDeletion"] = True
+    return reference
 
 
 def _namespace(metadata: dict[str, Any], parent: LiveObject, rules: Rules) -> str:
@@ -261,23 +286,49 @@ def _may_be_owned(identity: Identity, instructions: Instructions, parent: LiveOb
     return instructions.prune and may_own(parent.identity.namespace, identity.namespace)
 
 
-def _add_labels_and_owner(metadata: dict[str, Any], parent: LiveObject, owned: bool, *, bucket_label: bool) -> None:
+def _check_shared(instructions: Instructions, why_kept: str | None) -> None:
+    """An object that several parents share is never recreated for one of them, and goes with the last one."""
+    if why_kept:
+        raise ManifestError(
+            f"has the annotation {PREFIX}apply: Shared, but it is never deleted by its parent, because {why_kept}; "
+            "remove the annotation"
+        )
+    for name, given in (
+        ("recreate", str(instructions.recreate) if instructions.recreate is not Recreate.NEVER else ""),
+        ("prune", "" if instructions.prune else '"false"'),
+        ("on", "finalize" if instructions.finalize else ""),
+    ):
+        if given:
+            raise ManifestError(
+                f"has the annotations {PREFIX}apply: Shared and {PREFIX}{name}: {given}, which exclude each other: no "
+                "single parent decides when a shared object is created or deleted; remove one of them"
+            )
+
+
+def _digest(encoded: bytes) -> str:
+    """The digest of a manifest, whatever the order of its keys."""
+    ordered = json.dumps(json.loads(encoded), sort_keys=True)
+    return hashlib.blake2b(ordered.encode(), digest_size=8).hexdigest()
+
+
+def _add_labels(metadata: dict[str, Any], parent_label: str) -> None:
     labels = metadata.setdefault("labels", {})
     if not isinstance(labels, dict):
         raise ManifestError("has metadata.labels that are no mapping")
     labels[MANAGED_BY_LABEL] = MANAGER
-    labels[PARENT_UID_LABEL] = parent.uid
+    labels[PARENT_UID_LABEL] = parent_label
     # A template may copy the labels of a parent that is itself a child, with the bucket of another parent.
     labels.pop(BUCKET_LABEL, None)
-    if bucket_label:
-        labels[BUCKET_LABEL] = bucket_name(bucket_of(parent.uid))
+
+
+def _add_owner(metadata: dict[str, Any], parent: LiveObject, *, owned: bool, controller: bool) -> None:
     references = metadata.get("ownerReferences", [])
     if not isinstance(references, list):
         raise ManifestError("has metadata.ownerReferences that are no list")
     if references:
-        _check_controllers(references, parent, owned)
+        _check_controllers(references, parent, owned and controller)
     if owned:
-        metadata["ownerReferences"] = [*references, owner_reference(parent)]
+        metadata["ownerReferences"] = [*references, owner_reference(parent, controller=controller)]
 
 
 def _check_controllers(references: Sequence[Any], parent: LiveObject, owned: bool) -> None:

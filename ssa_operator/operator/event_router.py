@@ -82,8 +82,8 @@ class EventRouter:
         self.parent_owned(live)
 
     def parent_owned(self, live: LiveObject) -> None:
-        if live.parent_uid:
-            self._creators[live.uid] = live.parent_uid
+        if creator := live.creator_uid:
+            self._creators[live.uid] = creator
         else:
             self._creators.pop(live.uid, None)
 
@@ -107,7 +107,7 @@ class EventRouter:
             self._requeue(parent_uid, Cause.CHILD)
 
     def names_child(self, parent_uid: str, identity: Identity) -> bool:
-        if self.claims.get(identity) == parent_uid:
+        if self.claims.is_rendered(identity, parent_uid):
             return True
         parent = self._find(parent_uid)
         return parent is not None and identity in named_children(parent)

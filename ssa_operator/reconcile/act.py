@@ -38,7 +38,7 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.readiness import ReadinessState
-from ssa_operator.reconcile.apply import Existing, apply, prune
+from ssa_operator.reconcile.apply import Existing, apply, apply_shared, prune
 from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.failures import unexpected_failure
 from ssa_operator.reconcile.long_steps import BATCH, PAUSE
@@ -49,6 +49,7 @@ from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.recreate.requests import ImmutableChange, recreate
 from ssa_operator.reconcile.secrets.parent_secrets import reads_secrets
 from ssa_operator.reconcile.shards.requests import with_parents_of_other_shards
+from ssa_operator.reconcile.shared_ownership.requests import record_vote
 from ssa_operator.reconcile.status.previous_status import KEPT_UNTIL
 from ssa_operator.reconcile.step import Action, FailureReason, Step
 
@@ -183,7 +184,7 @@ async def _perform(step: Step, plan: Plan, cluster: ClusterAccess) -> Outcome:
         case Action.APPLY:
             return await _apply(step, plan, cluster)
         case Action.PRUNE:
-            return await prune(step, cluster)
+            return await prune(step, plan.observed.parent.uid, cluster)
         case Action.UNCHANGED:
             return Outcome(step=step, result=Result.UNCHANGED, live=step.live)
         case Action.KEEP:
@@ -194,7 +195,7 @@ async def _perform(step: Step, plan: Plan, cluster: ClusterAccess) -> Outcome:
             retryable = step.manifest is not None and not step.history.conflict and not step.history.feedback_loop
             return Outcome(step=step, result=Result.WAITING, live=step.live, message=step.reason, retryable=retryable)
         case Action.RECREATE:
-            removed = await prune(step, cluster)
+            removed = await prune(step, plan.observed.parent.uid, cluster)
             if removed.result is not Result.PRUNED:
                 return removed
             # The object is created when its deletion is over. If it was over at once, no watch event follows.
@@ -203,7 +204,7 @@ async def _perform(step: Step, plan: Plan, cluster: ClusterAccess) -> Outcome:
             return Outcome(
                 step=step,
                 result=Result.FAILED,
-                live=step.live,
+                live=await record_vote(step, plan.observed.parent.uid, cluster) if step.vote else step.live,
                 message=f"{step.identity} {step.reason}",
                 problem=step.problem,
                 retryable=step.problem is FailureReason.APPLY_FAILED and not step.needs_permission,
@@ -224,7 +225,10 @@ async def _apply(step: Step, plan: Plan, cluster: ClusterAccess) -> Outcome:
             case ImmutableChange():
                 current = await recreate(current, cluster)
             case Step(action=Action.APPLY):
-                current = await apply(current, cluster)
+                if current.manifest is not None and current.manifest.shared is not None:
+                    current = await apply_shared(current, plan.observed.parent.uid, cluster)
+                else:
+                    current = await apply(current, cluster)
             case Step():
                 current = await _perform(current, plan, cluster)
     return current

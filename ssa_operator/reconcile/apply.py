@@ -57,6 +57,8 @@ from ssa_operator.reconcile.replicas.rules import (
     with_replicas,
 )
 from ssa_operator.reconcile.resync.unchanged import is_counted_as_change, is_same_apply, is_same_content
+from ssa_operator.reconcile.shared_ownership.requests import release
+from ssa_operator.reconcile.shared_ownership.rules import with_owners
 from ssa_operator.reconcile.step import FailureReason, Step
 
 ATTEMPTS = 3
@@ -72,12 +74,23 @@ class Existing(Struct, frozen=True):
     live: LiveObject
 
 
+async def apply_shared(step: Step, uid: str, cluster: ClusterAccess) -> Outcome | Existing | ImmutableChange | Step:
+    """Apply the manifest of an object that several parents share, after the requests of its other owners in this
+    process. If one of these has changed the object, it is returned. `uid` is that of the parent.
+    """
+    async with cluster.children.shared_turn(step.identity):
+        now = cluster.children.of(uid).get(step.identity)
+        if now is not None and (step.live is None or now.resource_version != step.live.resource_version):
+            return Existing(step, now)
+        return await apply(step, cluster)
+
+
 async def apply(step: Step, cluster: ClusterAccess) -> Outcome | Existing | ImmutableChange | Step:
     """Apply the manifest of a step. Instead of an outcome, returns an object that exists although the plan doesn't know
     it, an apply that was refused because of an immutable field, or what to apply after a refusal.
     """
-    manifest = step.manifest
-    assert manifest is not None
+    assert step.manifest is not None
+    manifest = with_owners(step.manifest, step.live)
     if cluster.guard.parent_leaves():
         return waiting_outcome(step, step.live, "is not applied, because its parent is being deleted")
     try:
@@ -292,14 +305,21 @@ async def _send(manifest: Manifest, body: bytes, resource: Resource, cluster: Cl
     return await cluster.client.apply(resource, identity.namespace, identity.name, body, options)
 
 
-async def prune(step: Step, cluster: ClusterAccess) -> Outcome:
-    """Delete the object of a step, if it is still the one that was planned for."""
+async def prune(step: Step, uid: str, cluster: ClusterAccess) -> Outcome:
+    """Delete the object of a step, if it is still the one that was planned for and other parents than that with this
+    uid don't share it.
+    """
     live = step.live
     assert live is not None
     try:
         resource = await cluster.children.resource(live.identity.group_kind, live.version)
         if kept := await _kept_by_old_view(step, cluster):
             return kept
+        if live.shared is not None:
+            last = await release(step, uid, resource, cluster)
+            if isinstance(last, Outcome):
+                return last
+            live = last
         remaining = await _delete(live, resource, cluster)
     except UnknownKind as error:
         return _not_deleted(step, str(error))
@@ -340,7 +360,7 @@ async def _delete(live: LiveObject, resource: Resource, cluster: ClusterAccess) 
     now = await cluster.client.find(resource, identity.name, identity.namespace)
     if now is None:
         return None
-    if (now.uid, now.parent_uid) != (live.uid, live.parent_uid) or not now.owned_fields():
+    if (now.uid, now.parent_uid, now.shared) != (live.uid, live.parent_uid, live.shared) or not now.owned_fields():
         raise conflict
     options = replace(options, resource_version=now.resource_version)
     return await cluster.client.delete(resource, identity.namespace, identity.name, options)

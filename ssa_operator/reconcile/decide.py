@@ -38,6 +38,7 @@ from ssa_operator.reconcile.renames import rules as renames
 from ssa_operator.reconcile.renames.memory import Renames
 from ssa_operator.reconcile.resync import rules as resync
 from ssa_operator.reconcile.resync.memory import ApplyRecords
+from ssa_operator.reconcile.shared_ownership import rules as shared_ownership
 from ssa_operator.reconcile.step import Step
 
 
@@ -84,7 +85,7 @@ def _conflict(
     observed: Observed, manifest: Manifest, policy: ApplyPolicy, live: LiveObject | None
 ) -> ConflictHistory | None:
     """What other managers changed in this child. What they did to another manifest's object doesn't count."""
-    if live is not None and policy is not ApplyPolicy.ALWAYS:
+    if live is not None and policy not in _APPLIED_EACH_TIME:
         return None
     found = observed.history[Conflicts].by_child.get(manifest.identity)
     return found if found is not None and found.digest == manifest.digest else None
@@ -101,12 +102,15 @@ def _is_kept(case: ChildCase) -> Step:
 _EVERY: AbstractSet[object] = frozenset()
 """A rule that is asked about every manifest."""
 
+_APPLIED_EACH_TIME = frozenset({ApplyPolicy.ALWAYS, ApplyPolicy.SHARED})
+"""The policies by which a manifest is applied to an object that exists."""
+
 Rules: TypeAlias = Mapping[Rule, AbstractSet[object]]
 """Rules in order, each with the policies or the memories of which one must be in use for the rule to have an answer."""
 
 CLAIM_RULES: Rules = {
-    ownership.belongs_to_other_parent: {ApplyPolicy.ALWAYS},
-    ownership.owner_may_still_exist: {ApplyPolicy.ALWAYS},
+    ownership.belongs_to_other_parent: _APPLIED_EACH_TIME,
+    ownership.owner_may_still_exist: _APPLIED_EACH_TIME,
     apply_once.is_applied_once: {ApplyPolicy.ONCE},
 }
 """Whether the manifest may have the object at all."""
@@ -126,7 +130,10 @@ PRESENT_RULES: Rules = {
     _is_kept: {ApplyPolicy.IF_NOT_PRESENT},
     adoption.is_controlled_by_other: _EVERY,
     adoption.is_not_adopted: _EVERY,
+    shared_ownership.is_owned_otherwise: {ApplyPolicy.SHARED},
+    shared_ownership.is_rendered_differently: {ApplyPolicy.SHARED},
     field_conflicts.is_paused: {Conflicts},
+    shared_ownership.gets_owner: {ApplyPolicy.SHARED},
     resync.needs_no_apply: {ApplyRecords},
     feedback_loops.is_paused: {FeedbackLoops},
     resync.is_applied: _EVERY,

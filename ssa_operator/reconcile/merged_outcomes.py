@@ -28,6 +28,8 @@ from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.replicas.rules import ScalePaths, find_handover, with_handed_over
 from ssa_operator.reconcile.resync.unchanged import is_same_content
+from ssa_operator.reconcile.shared_ownership.outcomes import released_outcome
+from ssa_operator.reconcile.shared_ownership.rules import with_owners
 from ssa_operator.reconcile.step import Action, FailureReason, Step
 
 Fields = Mapping[str, Any]
@@ -45,7 +47,7 @@ IsQuantity: TypeAlias = Callable[[str, str, Path], bool]
 
 def merged_outcomes(plan: Plan, is_quantity: IsQuantity, paths_of: ScalePathsOf) -> tuple[Outcome, ...]:
     """The outcome of each step, in the order of the plan's steps."""
-    outcomes = [_outcome(step, is_quantity, paths_of) for step in plan.steps]
+    outcomes = [_outcome(step, plan.observed.parent.uid, is_quantity, paths_of) for step in plan.steps]
     failed = any(outcome.result is Result.FAILED for outcome in outcomes)
     return tuple(_kept(outcome) if failed and outcome.step.action is Action.PRUNE else outcome for outcome in outcomes)
 
@@ -55,14 +57,15 @@ def _kept(outcome: Outcome) -> Outcome:
     return Outcome(step=outcome.step, result=Result.WAITING, live=outcome.step.live, message=message)
 
 
-def _outcome(step: Step, is_quantity: IsQuantity, paths_of: ScalePathsOf) -> Outcome:
+def _outcome(step: Step, uid: str, is_quantity: IsQuantity, paths_of: ScalePathsOf) -> Outcome:
     match step.action:
         case Action.APPLY if step.manifest is not None:
-            return _applied(step, step.manifest, is_quantity, paths_of(step.identity.group_kind))
+            manifest = with_owners(step.manifest, step.live)
+            return _applied(step, manifest, is_quantity, paths_of(step.identity.group_kind))
         case Action.APPLY | Action.UNCHANGED | Action.KEEP:
             return Outcome(step=step, result=Result.UNCHANGED, live=step.live)
         case Action.PRUNE:
-            return Outcome(step=step, result=Result.PRUNED)
+            return released_outcome(step, step.live, uid) or Outcome(step=step, result=Result.PRUNED)
         case Action.RECREATE:
             return Outcome(step=step, result=Result.RECREATED, message=step.reason)
         case Action.WAIT:

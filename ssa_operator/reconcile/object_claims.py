@@ -1,7 +1,8 @@
 """Which parent each rendered object belongs to, so that two parents don't apply one object.
 
 Promises:
-- An object belongs to the parent that rendered it first, for as long as that parent renders it and exists.
+- An object belongs to the parent that rendered it first, for as long as that parent renders it and exists. An object
+  that several parents share (`apply: Shared`) belongs to no single one.
 - It knows what each rendered object reads by name, so that a loop through several parents is found.
 - A parent that was refused an object is reconciled again when the other parent releases it, and when the object is
   deleted or gets another owner.
@@ -18,6 +19,7 @@ from ssa_operator.reconcile.feedback_loops.rules import reads_by_name
 from ssa_operator.reconcile.finalization.waits import DeletionWaits
 from ssa_operator.reconcile.nested_parents.ancestors import NO_ANCESTORS, Ancestors, CreatedParent, ancestors
 from ssa_operator.reconcile.plan import Plan
+from ssa_operator.reconcile.step import Step
 
 _NONE: frozenset[Identity] = frozenset()
 
@@ -55,6 +57,8 @@ class ObjectClaims(Mapping[Identity, str]):
         self._requeue = requeue
         self.read_by: dict[Identity, Collection[Identity]] = {}
         """What each rendered object reads by name, and what each parent's status follows from: its children."""
+        self.planned_shares: dict[str, Mapping[Identity, str]] | None = None
+        """What each parent renders of shared objects, in a plan of all parents; None in an operator."""
         self._owners: dict[Identity, str] = {}
         self._claimed: dict[str, frozenset[Identity]] = {}
         self._refused: dict[str, frozenset[Identity]] = {}
@@ -71,7 +75,7 @@ class ObjectClaims(Mapping[Identity, str]):
 
     def ancestors(self, parent: LiveObject, elsewhere: Mapping[str, CreatedParent] = NO_CREATED) -> Ancestors:
         """The parents above a parent; `elsewhere` has those of other shards that others created, by uid."""
-        if not parent.parent_uid:
+        if not parent.creator_uid:
             return NO_ANCESTORS
         if not elsewhere:
             return ancestors(parent, self.parents, self._creators)
@@ -86,17 +90,16 @@ class ObjectClaims(Mapping[Identity, str]):
         """
         if uid not in self.parents:
             return
-        claimed = frozenset(
-            step.identity
-            for step in plan.steps
-            # A manifest that is applied only if its object is absent claims nothing from another parent.
-            if step.manifest is not None and step.manifest.instructions.apply is ApplyPolicy.ALWAYS
-        )
+        # A manifest that is applied only if its object is absent claims nothing from another parent.
+        own, shared = _applied(plan.steps, ApplyPolicy.ALWAYS), _applied(plan.steps, ApplyPolicy.SHARED)
+        claimed = own | shared
+        if self.planned_shares is not None:
+            self.planned_shares[uid] = _shares(plan.steps)
         refused = frozenset(step.identity for step in plan.steps if step.claimed_by_other)
         if refused or uid in self._refused:
             self._set_refused(uid, refused)
         before = self._claimed.get(uid, _NONE)
-        self._owners.update(dict.fromkeys(claimed, uid))
+        self._owners.update(dict.fromkeys(own, uid))
         if plan.rendered.queries or not claimed.isdisjoint(self.read_by):
             reads = reads_by_name(plan.rendered, claimed)
             for identity in claimed - reads.keys():
@@ -109,23 +112,33 @@ class ObjectClaims(Mapping[Identity, str]):
                 self.read_by.pop(self.parents[uid], None)
         self._claimed[uid] = claimed
         if released := before - claimed:
-            self._release(released)
+            self._release(uid, released)
+        for identity in shared:
+            # An object that the parent shares from now on is free for others that share it.
+            if self._owners.get(identity) == uid:
+                del self._owners[identity]
+                self.free(identity)
 
     def forget(self, uid: str) -> None:
         """Release what a deleted parent claimed."""
         self._set_refused(uid, _NONE)
-        self._release(self._claimed.pop(uid, _NONE))
+        self._release(uid, self._claimed.pop(uid, _NONE))
         if uid in self.parents:
             self.read_by.pop(self.parents[uid], None)
 
+    def is_rendered(self, identity: Identity, uid: str) -> bool:
+        """Whether an object is rendered for a parent, for it alone or as one of several owners."""
+        return identity in self._claimed.get(uid, _NONE)
+
     def free(self, identity: Identity) -> None:
-        """Requeue the parents that were refused an object that was deleted or has another owner now."""
+        """Requeue the parents that were refused an object that was deleted or has other owners now."""
         for uid in tuple(self._refused_parents.get(identity, ())):
             self._requeue(uid)
 
-    def _release(self, identities: Iterable[Identity]) -> None:
+    def _release(self, uid: str, identities: Iterable[Identity]) -> None:
         for identity in identities:
-            self._owners.pop(identity, None)
+            if self._owners.get(identity) == uid:
+                del self._owners[identity]
             self.read_by.pop(identity, None)
             self.free(identity)
 
@@ -140,3 +153,19 @@ class ObjectClaims(Mapping[Identity, str]):
             uids.discard(uid)
             if not uids:
                 del self._refused_parents[identity]
+
+
+def _applied(steps: Iterable[Step], policy: ApplyPolicy) -> frozenset[Identity]:
+    return frozenset(
+        step.identity for step in steps if step.manifest is not None and step.manifest.instructions.apply is policy
+    )
+
+
+def _shares(steps: Iterable[Step]) -> Mapping[Identity, str]:
+    """The digests of what a parent renders of shared objects."""
+    applied = {
+        step.identity: step.manifest.shared.digest
+        for step in steps
+        if step.manifest is not None and step.manifest.shared
+    }
+    return applied | {step.identity: step.vote for step in steps if step.vote}

@@ -71,6 +71,10 @@ class ObservedParents(Struct, frozen=True, kw_only=True):
     """The parents above this one."""
     crds: Mapping[GroupKind, str] = field(default_factory=dict)
     """The name of the CRD of each kind that parents are of."""
+    planned_shares: Mapping[str, Mapping[Identity, str]] = field(default_factory=dict)
+    """In a plan of all parents, what each one that is planned already renders of shared objects. The operator goes by
+    what is recorded on the objects.
+    """
     in_other_shards: Mapping[str, Identity] = field(default_factory=dict)
     """Those parents that other shards reconcile and whose objects this reconcile met, by uid. No event shows when one
     of them releases an object."""

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.source_location import SourceLocation
-from ssa_operator.reconcile.step import FailureReason, Step
+from ssa_operator.reconcile.step import Action, FailureReason, Step
 
 
 class Result(StrEnum):
@@ -58,6 +58,11 @@ class Outcome(Struct, frozen=True, kw_only=True):
     """Why the object isn't ready, as its pods show it; '' where its own status is all that is known."""
     hides_status: bool = False
     """Whether the messages in the object's status are not shown, because they may quote a Secret's content."""
+
+    @property
+    def gone(self) -> bool:
+        """Whether the parent no longer has the object: it was deleted, or other parents keep it."""
+        return self.result is Result.PRUNED or (self.step.action is Action.PRUNE and self.result is Result.CONFIGURED)
 
 
 def waiting_outcome(step: Step, live: LiveObject | None, message: str) -> Outcome:

@@ -61,7 +61,7 @@ class Plan(Struct, frozen=True, kw_only=True):
 
     def _is_read_first(self, manifest: Manifest, live: LiveObject) -> bool:
         """Whether a manifest follows from an object that a render can read. `live` reads only the parent's own."""
-        own = live.parent_uid == self.observed.parent.uid
+        own = live.belongs_to(self.observed.parent.uid)
         return manifest.document.has_generated_values or (manifest.document.reads_itself and own)
 
     @property
@@ -88,7 +88,7 @@ class Plan(Struct, frozen=True, kw_only=True):
         }
 
     def _may_exist(self, step: Step, manifest: Manifest) -> bool:
-        if manifest.instructions.apply is ApplyPolicy.ALWAYS:
+        if manifest.instructions.apply in (ApplyPolicy.ALWAYS, ApplyPolicy.SHARED):
             return False
         if step.action is Action.APPLY:
             return True

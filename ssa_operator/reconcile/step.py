@@ -49,7 +49,9 @@ class FailureReason(StrEnum):
     a kind that Kubernetes lacks.
     """
     CONFLICT = "Conflict"
-    """A field is immutable, another controller owns the object, or another manager keeps changing a field."""
+    """A field is immutable, another controller owns the object, another manager keeps changing a field, or another
+    owner of a shared object renders it differently.
+    """
     APPLY_FAILED = "ApplyFailed"
     """The API server refused an apply. The message has its answer, and the template line that wrote the field."""
 
@@ -109,6 +111,9 @@ class Step(Struct, frozen=True, kw_only=True):
     """Whether it is refused because another parent has the object."""
     owner_in_other_shard: bool = False
     """Whether another shard reconciles that parent, so that no event shows when the object is free."""
+
+    vote: str = ""
+    """The digest of what the parent renders of an object that it shares and that stays as other owners render it."""
 
     order: StepOrder = StepOrder()
     history: StepHistory = StepHistory()

@@ -45,6 +45,7 @@ from ssa_operator.reconcile.secrets.content_fields import (
     replaced,
 )
 from ssa_operator.reconcile.secrets.redacted_report import redacted_steps
+from ssa_operator.reconcile.shared_ownership.rules import with_owners
 from ssa_operator.reconcile.step import Action, Step
 from ssa_operator.rendering.jinja.templates import SHARED
 from ssa_operator.rendering.yaml.to_yaml import scalar_text
@@ -148,7 +149,8 @@ async def blamed_children(
     for live, in_other_versions in children:
         step = steps.get(live.identity)
         content = fields_of_child(live.identity, steps, secrets)
-        shown, fields = _redacted(live, attribute(live, content.manifest, in_other_versions), content)
+        applied = content.manifest and with_owners(content.manifest, live)
+        shown, fields = _redacted(live, attribute(live, applied, in_other_versions), content)
         note, earlier = _note(None if step is None else redacted_steps([step], secrets)[0])
         found = BlamedObject(
             identity=secrets.shown(live.identity),
@@ -279,7 +281,7 @@ async def parent_of_object(session: PreviewSession, reference: ObjectReference, 
 
 
 def _owner_uids(live: LiveObject) -> list[str]:
-    return [*(each.uid for each in live.owner_references), live.parent_uid or ""]
+    return [*(each.uid for each in live.owner_references), *live.parent_uids, ""]
 
 
 async def _controller(session: PreviewSession, live: LiveObject) -> LiveObject | None:

@@ -99,7 +99,12 @@ class TimelineRecording:
         live = new or old
         if not self._open or live is None or live.partial or old is None or old.partial:
             return
-        key = self._operator.shared.router.key_of(live.parent_uid or old.parent_uid)
+        for uid in live.parent_uids or old.parent_uids:
+            self._child_of_changed(uid, old, new)
+
+    def _child_of_changed(self, uid: str, old: LiveObject, new: LiveObject | None) -> None:
+        live = new or old
+        key = self._operator.shared.router.key_of(uid)
         parents = self._operator.folders.get(key.folder) if key is not None else None
         parent = parents.find(key.namespace, key.name) if key is not None and parents is not None else None
         if key is None or parents is None or parent is None or parent.deleting:

@@ -106,7 +106,7 @@ class Cache:
         return self._objects.get((namespace, name))
 
     def by_parent(self, uid: str) -> tuple[LiveObject, ...]:
-        """The objects whose parent label has that uid."""
+        """The objects that the parent with that uid owns, by its label or as one of several owners."""
         return tuple(self._children.get(uid, {}).values())
 
     def select(self, namespace: str, labels: Mapping[str, str]) -> Collection[LiveObject]:
@@ -330,17 +330,18 @@ class Cache:
         self.changes += 1
         old = self._objects.pop(key, None) if live is None else self._objects.get(key)
         self.partial += (live is not None and live.partial) - (old is not None and old.partial)
-        if old is not None and old.parent_uid and (live is None or live.parent_uid != old.parent_uid):
-            children = self._children[old.parent_uid]
-            del children[key]
-            if not children:
-                del self._children[old.parent_uid]
+        for uid in old.parent_uids if old is not None else ():
+            if live is None or not live.belongs_to(uid):
+                children = self._children[uid]
+                del children[key]
+                if not children:
+                    del self._children[uid]
         if self._labels.used:
             self._labels.update(key, old, live)
         if live is not None:
             self._objects[key] = live
-            if live.parent_uid:
-                self._children.setdefault(live.parent_uid, {})[key] = live
+            for uid in live.parent_uids:
+                self._children.setdefault(uid, {})[key] = live
 
 
 def _key(live: LiveObject) -> Key:

@@ -59,21 +59,22 @@ def only_if_absent(manifest: Manifest) -> bytes:
 
 def only_to_known(manifest: Manifest, live: LiveObject) -> bytes:
     """The body of an apply to the object that was read. It conflicts if the manifest must not be applied to the present
-    object: generated values, and values that a template keeps, were read from the earlier one; and an object that must
-    be recorded on the parent before its creation must not be created from stale data.
+    object: generated values, values that a template keeps, and the owners of a shared object were read from the
+    earlier one; and an object that must be recorded on the parent before its creation must not be created from stale
+    data.
 
     The API server checks a uid even if the object is absent, but a resourceVersion only if it exists.
     """
     if not depends_on_known(manifest):
         return manifest.encoded
-    if follows_from_object(manifest):
+    if manifest.shared is not None or follows_from_object(manifest):
         return _with_precondition(manifest, uid=live.uid, resourceVersion=live.resource_version)
     return _with_precondition(manifest, uid=live.uid)
 
 
 def depends_on_known(manifest: Manifest) -> bool:
     """Whether a manifest must be applied only to the object that the operator knows."""
-    return follows_from_object(manifest) or manifest.deleted_by_operator
+    return manifest.shared is not None or follows_from_object(manifest) or manifest.deleted_by_operator
 
 
 def follows_from_object(manifest: Manifest) -> bool:

@@ -29,6 +29,7 @@ from ssa_operator.objects.managed_fields import (
     changed_fields,
     lost_fields,
     managers_of,
+    names_owners,
     path_text,
 )
 from ssa_operator.reconcile.child_case import ChildCase
@@ -71,6 +72,10 @@ def find_field_changes(
     missing = lost_fields(fields_before, fields, trees)
     comparable = last_applied.version == live.version
     altered = changed_fields(fields, last_applied.body, live.body, trees) if comparable else ()
+    if live.shared is not None:
+        # Each of several owners applies the object, and may add an owner.
+        time, missing = time_before, tuple(path for path in missing if not names_owners(path))
+        altered = tuple(path for path in altered if not names_owners(path))
     # A field that the operator still owns and that has another value was written under the operator's name.
     if fields and (time != time_before or altered or not missing):
         return (_field_change((MANAGER, "Apply", subresource), {*missing, *altered}),)

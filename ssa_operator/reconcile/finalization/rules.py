@@ -149,17 +149,17 @@ def was_orphaned(observed: Observed, rendered: Rendered) -> bool:
         for step in steps
         if step.manifest is not None and step.manifest.owned and step.live is not None and step.live.owned_fields()
     ]
-    children = [live for live in owned if live.parent_uid == observed.parent.uid]
-    return bool(children) and not any(map(is_owned, children))
+    children = [live for live in owned if live.belongs_to(observed.parent.uid)]
+    return bool(children) and not any(is_owned(live, observed.parent.uid) for live in children)
 
 
 def advances_deletion(outcomes: Iterable[Outcome], now: float) -> bool:
-    """Whether a reconcile completed a step that the next step of the deletion waits for: it deleted an object, or the
-    apply of a hook returned it done or failed. No watch event reports what a response of the API server has already
-    shown. A deletion that the caches don't show yet ends with its watch event.
+    """Whether a reconcile completed a step that the next step of the deletion waits for: it deleted an object, or left
+    it to its other owners, or the apply of a hook returned it done or failed. No watch event reports what a response of
+    the API server has already shown. A deletion that the caches don't show yet ends with its watch event.
     """
     return any(
-        outcome.result is Result.PRUNED
+        outcome.gone
         or (
             outcome.step.action is Action.APPLY
             and outcome.result is not Result.FAILED
@@ -188,7 +188,8 @@ def _deletion_steps(
     """
     dependencies = _dependencies(observed, standing)
     linked = {end for identity, targets in dependencies.items() for end in (identity, *targets) if targets}
-    owned = [live.identity for live in observed.children.own if live.identity in linked and is_owned(live)]
+    uid = observed.parent.uid
+    owned = [live.identity for live in observed.children.own if live.identity in linked and is_owned(live, uid)]
     recorded = [identity for wave in observed.records.waves for identity in wave if hooks_done or identity not in hooks]
     candidates = [each for each in dict.fromkeys([*recorded, *owned]) if not observed.why_kept(each)]
     steps = [step for identity in candidates if (step := _deletion_step(observed, identity))]
@@ -273,7 +274,7 @@ def _deletion_step(observed: Observed, identity: Identity) -> Step | None:
     if live is None and _may_exist(observed, identity):
         reason = f"waits: it may exist, and can't be read: {observed.children.unreadable[identity]}"
         return Step(action=Action.WAIT, identity=identity, reason=reason)
-    if live is None or live.parent_uid != observed.parent.uid:
+    if live is None or not live.belongs_to(observed.parent.uid):
         return None
     if live.deleting:
         return Step(action=Action.KEEP, identity=identity, live=live, reason=deletion_text(live))

@@ -46,7 +46,7 @@ def ancestors(parent: LiveObject, existing: Mapping[str, Identity], creators: Ma
     A parent that is above itself ends the line: any user can write the label.
     """
     found: dict[str, Identity] = {}
-    uid = parent.parent_uid
+    uid = parent.creator_uid
     while uid in existing and uid not in found and uid != parent.uid:
         found[uid] = existing[uid]
         uid = creators.get(uid, "")

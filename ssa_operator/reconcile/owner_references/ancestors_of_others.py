@@ -85,5 +85,5 @@ class AncestorsOfOthers:
                 continue
             for live in found:
                 identity = resource.identity(live.metadata.namespace, live.metadata.name)
-                return CreatedParent(identity, live.parent_uid)
+                return CreatedParent(identity, live.creator_uid)
         return None

@@ -273,7 +273,7 @@ async def trim_records(
             for identity in records.inventory.keys() - rendered - children.unreadable.keys()
             if identity.group_kind in children.kinds
             and not shown.is_awaited(identity, reconcile.uid)
-            and identity not in children.objects
+            and ((live := children.objects.get(identity)) is None or _is_released(live, reconcile.uid))
         ]
         unrendered = records.inventory.keys() - rendered
         gone += [each for each in unrendered if plan.observed.is_gone(each) or plan.observed.why_kept(each)]
@@ -283,6 +283,11 @@ async def trim_records(
         deleted = {identity for identity in pruned if identity not in shown}
         records = replace(records, applied=_what_was_applied(reconcile, plan, deleted, records.applied))
     await save_parent_records(reconcile, records)
+
+
+def _is_released(live: LiveObject, uid: str) -> bool:
+    """Whether the parent gave up an object that other parents share."""
+    return live.shared is not None and not live.belongs_to(uid)
 
 
 def _what_was_applied(

@@ -141,7 +141,7 @@ class ViewCheck:
         return live if live is not None and self._is_child(live) else None
 
     def _is_child(self, live: LiveObject) -> bool:
-        return live.parent_uid == self.reconcile.uid
+        return live.belongs_to(self.reconcile.uid)
 
 
 def _name(identity: Identity) -> Reference:

@@ -119,16 +119,17 @@ def _unlisted_steps(observed: Observed, kinds: Iterable[GroupKind]) -> list[Step
     ]
 
 
-def is_owned(live: LiveObject) -> bool:
-    """Whether the garbage collector deletes the object with its parent."""
-    return any(owner.controller and owner.uid == live.parent_uid for owner in live.owner_references)
+def is_owned(live: LiveObject, uid: str) -> bool:
+    """Whether the garbage collector deletes a child with the parent of that uid, or with its last owner."""
+    shared = live.shared is not None
+    return any(owner.uid == uid and (owner.controller or shared) for owner in live.owner_references)
 
 
 def is_prunable(observed: Observed, live: LiveObject) -> bool:
     """Whether an apply of the operator gave the object its owner reference or recorded it. An object with
     `prune: "false"` has neither, and stays.
     """
-    collected = is_owned(live) or live.identity in observed.records.inventory
+    collected = is_owned(live, observed.parent.uid) or live.identity in observed.records.inventory
     return collected and bool(live.owned_fields()) and not observed.why_kept(live.identity)
 
 

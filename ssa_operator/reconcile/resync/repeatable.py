@@ -23,6 +23,7 @@ from ssa_operator.reconcile.child_history import ChildHistory
 from ssa_operator.reconcile.observed import ApplyScope
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.plan import Plan
+from ssa_operator.reconcile.shared_ownership.rules import with_owners
 from ssa_operator.reconcile.step import Action
 
 SIZE_LIMIT = 64 * 1024
@@ -80,7 +81,7 @@ def repeatable_applies(
 
 
 def _repeatable(made: Manifest, live: LiveObject, examples: Examples) -> RepeatableApply:
-    compressed, example = compress(only_to_known(made, live), made.identity.group_kind, examples)
+    compressed, example = compress(only_to_known(with_owners(made, live), live), made.identity.group_kind, examples)
     return RepeatableApply(identity=made.identity, version=intern(made.version), compressed=compressed, example=example)
 
 
@@ -95,5 +96,5 @@ def _changes_nothing(outcome: Outcome, parent_uid: str) -> bool:
         and step.live is not None
         and live is not None
         and live.resource_version == step.live.resource_version
-        and live.parent_uid == parent_uid
+        and live.belongs_to(parent_uid)
     )

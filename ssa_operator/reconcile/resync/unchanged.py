@@ -9,6 +9,7 @@ Promises:
   (https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management; seen on 1.36.3).
 - Another operator with the same field manager that writes within the second of the apply leaves an entry that looks the
   same. So if the object's content may differ, the operator compares the values of its fields, too.
+- The owners of an object that several parents share are no values: they change when another parent applies it.
 - The values of two versions of an object are not compared: an API server that converts may write a field under another
   name.
 - An apply that changed nothing but generation and managedFields times, and that the API server counted as a change
@@ -26,7 +27,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator.objects.live_object import LiveObject, split_entry
-from ssa_operator.objects.managed_fields import differ
+from ssa_operator.objects.managed_fields import changed_fields, differ, lost_fields, names_owners
 from ssa_operator.objects.manifest import Manifest
 
 COUNTED_IN_VAIN = (
@@ -124,9 +125,24 @@ _BOOKKEEPING = frozenset({"managedFields", "resourceVersion", "generation"})
 def is_untouched(record: ApplyRecord, live: LiveObject) -> bool:
     """Whether all fields that the recorded apply wrote still have its values."""
     applied = record.applied
-    return is_untouched_by_version(applied, live) or (
-        _has_entry_of(applied, live) and not _differs(applied.own_entry(), applied, live)
-    )
+    if is_untouched_by_version(applied, live):
+        return True
+    if applied.shared is not None and live.shared is not None:
+        return _is_untouched_but_for_owners(applied, live)
+    return _has_entry_of(applied, live) and not _differs(applied.own_entry(), applied, live)
+
+
+def _is_untouched_but_for_owners(applied: LiveObject, live: LiveObject) -> bool:
+    """Whether all fields of an object that several parents share still have their values. Each of its owners applies it
+    with the same field manager, and changes the time of the entry, and the owners.
+    """
+    before, now = split_entry(applied.own_entry())[1], split_entry(live.own_entry())[1]
+    if applied.uid != live.uid or not before or not now:
+        return False
+    changed = [*lost_fields(before, now)]
+    if applied.version == live.version:
+        changed += changed_fields(before, applied.body, live.body)
+    return all(map(names_owners, changed))
 
 
 def is_untouched_by_version(applied: LiveObject, live: LiveObject) -> bool:

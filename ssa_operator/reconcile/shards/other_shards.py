@@ -84,7 +84,7 @@ class OtherShards:
                 began = self._now()
                 created: dict[str, CreatedParent] = {}
                 async for identity, live in self._metadata(label_selector=PARENT_UID_LABEL):
-                    created[live.uid] = CreatedParent(identity, live.parent_uid)
+                    created[live.uid] = CreatedParent(identity, live.creator_uid)
                 self._created, self._others, self._created_since = created, set(), began
             if uid not in self._created:
                 self._others.add(uid)

@@ -33,7 +33,8 @@ async def with_parents_of_other_shards(
     if other_shards is None:
         return observed
     parents = observed.parents
-    uids = other_shards.their_uids(live.parent_uid for live in objects) - parents.in_other_shards.keys()
+    wanted = (uid for live in objects for uid in _parents_to_know(live))
+    uids = other_shards.their_uids(wanted) - parents.in_other_shards.keys()
     if not uids:
         return observed
     try:
@@ -42,6 +43,13 @@ async def with_parents_of_other_shards(
         log.info("whether parents of other shards exist is unknown: %s", error)
         return replace(observed, parents=replace(parents, all_parents_known=False))
     return replace(observed, parents=replace(parents, in_other_shards={**parents.in_other_shards, **found}))
+
+
+def _parents_to_know(live: LiveObject) -> tuple[str, ...]:
+    """The parents that an object belongs to by what the operator wrote. The owner references of a shared object are
+    proof enough, because the garbage collector removes that of a parent that is gone.
+    """
+    return () if live.shared is not None and live.owner_references else live.parent_uids
 
 
 async def with_ancestors_in_other_shards(

@@ -55,8 +55,8 @@ def kept_text(why: str) -> str:
 
 
 def child_statuses(outcomes: Sequence[Outcome], now: float) -> tuple[ChildStatus, ...]:
-    """The status of the child of each outcome, without those that were pruned; `now` is in seconds since the epoch."""
-    return tuple(_child_status(outcome, now) for outcome in outcomes if outcome.result is not Result.PRUNED)
+    """The status of the child of each outcome, without those that are gone; `now` is in seconds since the epoch."""
+    return tuple(_child_status(outcome, now) for outcome in outcomes if not outcome.gone)
 
 
 def _child_status(outcome: Outcome, now: float) -> ChildStatus:

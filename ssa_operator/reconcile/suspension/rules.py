@@ -80,7 +80,7 @@ def _outcome(step: Step, plan: Plan) -> Outcome:
     if live is None:
         # The step of a refused manifest has no object, but an earlier apply may have created one.
         own = plan.observed.children.objects.get(step.identity)
-        live = own if own is not None and own.parent_uid == plan.observed.parent.uid else None
+        live = own if own is not None and own.belongs_to(plan.observed.parent.uid) else None
     if step.action is Action.PRUNE:
         reason = "is no longer rendered; it is deleted when the parent is resumed"
         step = replace(step, action=Action.KEEP, reason=reason)

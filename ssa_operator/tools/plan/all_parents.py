@@ -16,6 +16,7 @@ import secrets
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,7 @@ async def plan_live(options: Options, target: Target, save: Path | None) -> Plan
         unavailable = preview.unavailable
         summary.problems += [f"{name}: {unavailable[name]}" for name in sorted(unavailable.keys() - missing.keys())]
         recorder = SnapshotRecorder(cluster=preview.cluster, salt=secrets.token_bytes(16), taken=time.time())
+        preview.plan_all_parents()
         await plan_all(preview, preview.parents(), summary, recorder if save is not None else None)
         if save is not None:
             data = recorder.write(await opened.mapper.resources())
@@ -93,10 +95,17 @@ def plan_against(file: Path, options: Options) -> PlanSummary:
     )
     for name, count in sorted(snapshot.without_templates(sources.folders).items()):
         summary.notes.append(f"there are no templates for {counted(count, 'parent')} of {name} in the snapshot")
-    for parent in snapshot.parents(sources.folders):
-        if options.namespaces and parent.live.identity.namespace not in ("", *options.namespaces):
-            continue
+    parents = [
+        parent
+        for parent in snapshot.parents(sources.folders)
+        if not options.namespaces or parent.live.identity.namespace in ("", *options.namespaces)
+    ]
+    postponed: list[Parent] = []
+    for turn, parent in enumerate(chain(parents, postponed)):
         planned = snapshot.plan(parent)
+        if turn < len(parents) and _waits_for_owners(planned):
+            postponed.append(parent)
+            continue
         summary.add(parent_changes(NamedParent(parent=parent), planned, snapshot.outcomes(planned, schemas), salt))
     return summary
 
@@ -105,7 +114,8 @@ async def plan_all(
     preview: Preview, parents: list[Parent], summary: PlanSummary, recorder: SnapshotRecorder | None = None
 ) -> None:
     """Add the plans of these parents. They are planned one after another, because an object belongs to the first parent
-    that renders it; the dry runs are sent in parallel.
+    that renders it; the dry runs are sent in parallel. A parent that waits for other owners of a shared object is
+    planned again after these.
     """
     salt, places = secrets.token_bytes(16), asyncio.Semaphore(PARALLEL_PARENTS)
     results: dict[int, ParentChanges | Exception] = {}
@@ -132,18 +142,28 @@ async def plan_all(
         finally:
             places.release()
 
+    postponed: list[int] = []
     async with asyncio.TaskGroup() as group:
-        for at, parent in enumerate(parents):
+        for turn, at in enumerate(chain(range(len(parents)), postponed)):
             await places.acquire()
             try:
-                planned = await preview.plan(parent)
+                planned = await preview.plan(parents[at])
             except (ApiError, CredentialsError) as error:
                 finish(at, error)
+                places.release()
+                continue
+            if turn < len(parents) and _waits_for_owners(planned):
+                postponed.append(at)
                 places.release()
                 continue
             if recorder is not None:
                 recorder.record(planned)
             group.create_task(dry_run(at, planned))
+
+
+def _waits_for_owners(planned: Planned) -> bool:
+    """Whether a parent renders another form of a shared object than other owners do, as far as these are planned."""
+    return any(step.vote for step in planned.plan.steps)
 
 
 async def _changes(preview: Preview, planned: Planned, salt: bytes) -> ParentChanges:

@@ -97,6 +97,10 @@ class Preview:
         self._now = clock.now
         self._created = 0
 
+    def plan_all_parents(self) -> None:
+        """From now on, the plans of all parents go by each other, where these share an object."""
+        self._shared.claims.planned_shares = {}
+
     @property
     def controllers(self) -> FolderControllers:
         """The informers of parents by folder, and the loaded templates."""

@@ -156,11 +156,13 @@ class Snapshot:
         self._unlabelled = {identity: live for identity, live in self.objects.items() if not live.parent_uid}
         self._children: dict[str, list[LiveObject]] = {}
         for live in self._labelled.values():
-            self._children.setdefault(live.parent_uid, []).append(live)
+            for uid in live.parent_uids:
+                self._children.setdefault(uid, []).append(live)
         self._queries = {query_of(each): each for each in stored.queries}
         self._existing = {live.uid: live.identity for _, live in self._parents}
-        creators = {live.uid: live.parent_uid for _, live in self._parents}
+        creators = {live.uid: live.creator_uid for _, live in self._parents}
         self._claims = ObjectClaims(self._existing, lambda: True, lambda _: None, creators)
+        self._claims.planned_shares = {}
 
     @classmethod
     def read(cls, data: bytes) -> Snapshot:
@@ -261,7 +263,12 @@ class Snapshot:
                 kinds={kind: self._kinds[kind] for kind in named if kind in self._kinds},
                 unlabelled=self._unlabelled,
             ),
-            ObservedParents(existing=self._existing, claims=self._claims, ancestors=self._claims.ancestors(live)),
+            ObservedParents(
+                existing=self._existing,
+                claims=self._claims,
+                ancestors=self._claims.ancestors(live),
+                planned_shares=self._claims.planned_shares or {},
+            ),
             apply_once.with_final_states(records, live.uid, self.objects.get, self.taken),
             now=self.taken,
         )

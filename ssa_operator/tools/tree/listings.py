@@ -34,6 +34,7 @@ from ssa_operator.kube.watch.reflector import Reflector, ReflectorState
 from ssa_operator.objects.identity import Identity, split_api_version
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.readiness import readiness
+from ssa_operator.objects.shared_record import SHARED_LABEL_VALUE
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.reconcile.status.child_status import ChildStatus
 from ssa_operator.reconcile.status.conditions import resource_entry
@@ -243,13 +244,14 @@ async def list_children(
     """The children of the parents with these uids, within some scopes: their metadata, or with `whole` the objects,
     without Secrets. Raises ApiError.
     """
-    selector = f"{PARENT_UID_LABEL} in ({','.join(sorted(uids))})"
+    selector = f"{PARENT_UID_LABEL} in ({','.join([*sorted(uids), SHARED_LABEL_VALUE])})"
     if len(uids) > MAX_SELECTED_UIDS:
         selector = PARENT_UID_LABEL
     scopes = [
         replace(scope, label_selector=selector, metadata_only=not whole or scope.resource.confidential)
         for scope in dict.fromkeys(within)
     ]
+    uids = frozenset(uids)
     found: dict[str, ListedChild] = {}
     skipped = {}
     for scope, listing in (await listings.read(scopes)).items():
@@ -258,11 +260,12 @@ async def list_children(
         for live in listing.objects:
             # Kubernetes copies labels, for instance those of a Service to its EndpointSlices. Only an object that the
             # operator has applied is a child. An object that two groups serve has one uid.
-            if live.parent_uid in uids and live.owned_fields():
+            if not uids.isdisjoint(live.parent_uids) and live.owned_fields():
                 found.setdefault(live.uid, ListedChild(scope, live))
     children: dict[str, list[ListedChild]] = {uid: [] for uid in uids}
     for child in await _in_own_versions(listings, mapper, found.values()):
-        children[child.live.parent_uid].append(child)
+        for uid in uids.intersection(child.live.parent_uids):
+            children[uid].append(child)
     return ListedChildren(
         by_parent={uid: sorted(each, key=lambda child: child.identity) for uid, each in children.items()},
         skipped=skipped,

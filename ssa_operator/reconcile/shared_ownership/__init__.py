@@ -1,0 +1,1 @@
+"""Several parents render the same object, and each is an owner (`ssa-operator.dev/apply: Shared`)."""

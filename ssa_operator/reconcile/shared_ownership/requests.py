@@ -1,0 +1,65 @@
+"""Changes the owners of an object that several parents share, without changing the object.
+
+Promises:
+- The object is read before, and the write has its resourceVersion as precondition, so that no other owner is lost.
+- The owners in one process take turns. Owners in other processes are kept out by the precondition alone.
+- The last owner deletes the object only if no other parent has become an owner since.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from ssa_operator.kube.api.discovery import UnknownKind
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.resource import Resource
+from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.shared_ownership.outcomes import released_outcome
+from ssa_operator.reconcile.shared_ownership.rules import release_patch, vote_patch
+from ssa_operator.reconcile.step import Step
+
+
+async def record_vote(step: Step, uid: str, cluster: ClusterAccess) -> LiveObject | None:
+    """Record on a shared object what its owner renders now. Returns the object as it is then. If it changed meanwhile,
+    its event requeues the parent, and any other failure leaves it to the next resync: the parent is in conflict anyway.
+    """
+    live = step.live
+    patch = None if live is None else vote_patch(live, uid, step.vote)
+    if live is None or patch is None or cluster.dry_run:
+        return live
+    try:
+        resource = await cluster.children.resource(live.identity.group_kind, live.version)
+        async with cluster.children.shared_turn(step.identity):
+            now = cluster.children.of(uid).get(step.identity)
+            if now is None or now.resource_version != live.resource_version:
+                return live
+            return await _patched(live, patch, resource, cluster)
+    except (ApiError, CredentialsError, UnknownKind):
+        return live
+
+
+async def release(step: Step, uid: str, resource: Resource, cluster: ClusterAccess) -> LiveObject | Outcome:
+    """Give up an object that other parents share. Returns the outcome, or the object to delete if no other parent owns
+    it. Raises ApiError, `conflict` if it changed meanwhile.
+    """
+    live, identity = step.live, step.identity
+    async with cluster.children.shared_turn(identity):
+        current = await cluster.client.find(resource, identity.name, identity.namespace)
+        if current is None or live is None or current.uid != live.uid or not current.belongs_to(uid):
+            return Outcome(step=step, result=Result.PRUNED)
+        outcome, patch = released_outcome(step, current, uid), release_patch(current, uid)
+        if outcome is None or patch is None:
+            return current
+        if cluster.dry_run:
+            return outcome
+        return replace(outcome, live=await _patched(current, patch, resource, cluster))
+
+
+async def _patched(live: LiveObject, patch: bytes, resource: Resource, cluster: ClusterAccess) -> LiveObject:
+    identity = live.identity
+    with cluster.writing(identity):
+        written = await cluster.client.merge_patch(resource, identity.namespace, identity.name, patch)
+        return cluster.written(written)
