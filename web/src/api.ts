@@ -208,7 +208,7 @@ export function open<T>(path: string): Stream<T> {
   const error = signal("");
   let source: EventSource | undefined, closed = false;
   let hidden: ReturnType<typeof setTimeout> | undefined, again: ReturnType<typeof setTimeout> | undefined;
-  let latest: Json = null, showing: ReturnType<typeof setTimeout> | undefined;
+  let latest: Json = null, id = "", showing: ReturnType<typeof setTimeout> | undefined;
   const show = (): void => {
     const { error: failed, gone } = latest as { error?: string; gone?: boolean };
     error.value = failed ?? "";
@@ -235,12 +235,22 @@ export function open<T>(path: string): Stream<T> {
   };
   const begin = (): void => {
     clearTimeout(again);
-    const opened = (source = new EventSource(path));
+    // It goes on where it was: the operator sends what has changed since the last event.
+    const opened = (source = new EventSource(id ? `${path}&last=${id}` : path));
+    opened.addEventListener("open", () => {
+      if (!id) return;
+      connection.value = "live";
+      take(latest);
+    });
     opened.addEventListener("state", (event) => {
       connection.value = "live";
+      id = event.lastEventId;
       take(JSON.parse(event.data));
     });
-    opened.addEventListener("change", (event) => take(applyMergePatch(latest, JSON.parse(event.data))));
+    opened.addEventListener("change", (event) => {
+      id = event.lastEventId;
+      take(applyMergePatch(latest, JSON.parse(event.data)));
+    });
     opened.addEventListener("refused", (event) => {
       const { message, status } = JSON.parse(event.data) as { message: string; status?: number };
       if (status === 401) signIn();
