@@ -265,10 +265,26 @@ class EdgeData(TypedDict, total=False):
     cycle: bool
 
 
+class LookedUp(TypedDict, total=False):
+    """An object that a template looks up by name, and that is no child."""
+
+    group: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    state: str
+    """As of a child; NotFound if it does not exist. Absent if the reader may not get it."""
+    message: str
+    creationTimestamp: str
+
+
 class Edges(TypedDict):
     """What the children of a parent wait for."""
 
     edges: list[EdgeData]
+    objects: dict[str, LookedUp]
+    """The looked-up objects, by GROUP/KIND/NAMESPACE/NAME."""
     problems: list[str]
 
 
@@ -367,7 +383,7 @@ CLUSTER_PARENT = "/api/v1/parents/{folder}/{name}"
 _TREE = Operation(summary="A parent and everything below it", answer=ParentTree, streams=True)
 _EDGES = Operation(summary="What the children of a parent read and wait for", answer=Edges)
 _MANIFEST = Operation(
-    summary="The lines of a live child, with their writers",
+    summary="The lines of a live child or of a looked-up object, with their writers",
     answer=ManifestData,
     parameters=(PathParameter(name="child", description="GROUP/KIND/NAMESPACE/NAME of the child", required=True),),
 )

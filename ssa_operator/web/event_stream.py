@@ -3,8 +3,8 @@
 Promises:
 - A page gets at most four events a second. Where one takes long to make, it gets them less often, so that all pages
   together take a small part of the process's time.
-- An event has an id. A page that reconnects with the last one that it has gets what changed since, if this process still
-  knows that, and the whole value otherwise, so it misses nothing. No other reader, and no other page, goes on with it.
+- An event has an id. A page that reconnects with its last one gets what changed since, if this process still knows
+  that, and the whole value otherwise, so it misses nothing. No other reader, and no other page, goes on with it.
 - What is kept of pages that went away has at most KEPT_BYTES.
 - A reader that takes nothing for WRITE_TIMEOUT seconds is disconnected. More than MAX_STREAMS pages, or
   MAX_READER_STREAMS of one reader, are refused in words.
@@ -135,9 +135,9 @@ class EventStreams:
         name, missed, sent = secrets.token_hex(6), [], _Sent(page=page, events=deque(maxlen=KEPT_EVENTS))
         before, _, number = last.partition("-")
         known = self._sent.get(before)
-        if known is not None and known.page == page and known.value is not None and number.isdecimal() and len(number) < 16:
-            behind = known.number - int(number)
-            if 0 <= behind <= len(known.events):
+        if known is not None and known.page == page and known.value is not None:
+            behind = known.number - (int(number) if number.isdecimal() and len(number) < 16 else -1)
+            if 0 <= behind <= min(len(known.events), known.number):
                 missed = list(known.events)[len(known.events) - behind :]
                 sent.value, sent.number = known.value, known.number
         self._sent[name] = sent

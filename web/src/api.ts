@@ -147,6 +147,12 @@ export interface Changes { notes: string[]; problems: string[]; waits: string[];
 
 export interface Edge { source: string; target: string; label: string; file?: string; line?: number; cycle?: boolean }
 
+/** An object that a template looks up by name, and that is no child. */
+export interface LookedUp { group: string; kind: string; namespace: string; name: string; uid?: string; state?: string; message?: string; creationTimestamp?: string }
+
+/** `objects` are those that are no children, by their keys. */
+export interface Edges { edges: Edge[]; objects: Record<string, LookedUp> }
+
 export interface ManifestLine {
   text: string;
   path?: string;

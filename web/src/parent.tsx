@@ -1,7 +1,7 @@
 // One parent: what it is made of, what waits for what, and who wrote each line of a child.
 import type { JSX, VNode } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { type Details, type Edge, type Group, type ManifestLine, open, type Parent, read, type TreeNode } from "./api";
+import { type Details, type Edge, type Edges, type Group, type ManifestLine, open, type Parent, read, type TreeNode } from "./api";
 import { ChildChanges, ParentChanges } from "./changes";
 import { Conditions, Events, Readiness } from "./details";
 import { useFlash } from "./overview";
@@ -21,12 +21,13 @@ export function ParentPage({ address }: { address: string }) {
   const shown = stream.value.value;
 
   // The edges follow from the templates and the children: they are read again when a state changes.
-  const states = useMemo(() => (shown && !shown.left ? childrenOf(shown).map(([, { state }]) => state).join() : ""), [shown]);
-  const [edges, setEdges] = useState<Edge[]>(UNKNOWN);
+  const states = useMemo(() => (shown && !shown.left ? childrenOf(shown).map(([, { state, message }]) => (state === "Waiting" ? message : state)).join() : ""), [shown]);
+  const [needs, setNeeds] = useState(UNKNOWN);
+  const { edges } = needs;
   useEffect(() => {
     if (!shown) return;
     let left = false;
-    read<{ edges: Edge[] }>(`${path}/edges`).then((found) => !left && setEdges(found.edges), () => undefined);
+    read<Edges>(`${path}/edges`).then((found) => !left && setNeeds(found), () => undefined);
     return () => {
       left = true;
     };
@@ -34,7 +35,7 @@ export function ParentPage({ address }: { address: string }) {
 
   const [opened, setOpened] = useState<ReadonlySet<string>>(new Set());
   const [unfolded, setUnfolded] = useState("");
-  const rows = useRows(shown, edges, opened, unfolded);
+  const rows = useRows(shown, needs, opened, unfolded);
   const selected = place.value.query.get("child") ?? "", tab = place.value.query.get("tab") ?? "";
   const at = rows.findIndex((row) => row.key === selected);
   // An object that is selected stays in view: also where it is in a fold, or comes into one.
@@ -83,8 +84,8 @@ export function ParentPage({ address }: { address: string }) {
           <Announced shown={shown} />
           <Head shown={shown} rows={rows} onSelect={select} />
           <Tree shown={shown} rows={rows} edges={edges} selected={selected} at={at} onSelect={selectRow} onToggle={toggle} />
-          {row?.key && !row.fold && !row.external
-            ? <Child key={row.key} path={path} parent={shown} row={row} edges={edges} onClose={() => select("")} onSelect={select} />
+          {row?.key && !row.fold && !isQuery(row)
+            ? <Child key={row.key} path={path} parent={shown} row={row} needs={needs} onClose={() => select("")} onSelect={select} />
             : selected && shown.left ? <section class="side"><p class="empty">Reading the objects …</p></section>
             : <Side path={path} shown={shown} tab={tab} details={details} onSelect={select} />}
           <Band entries={shown.timeline} events={details.value?.events ?? NO_EVENTS} present={present(shown)} onSelect={select}
@@ -99,7 +100,7 @@ export function ParentPage({ address }: { address: string }) {
 const AT_ONCE = 500, SLICE = 8;
 
 /** The rows of a parent. Those of many children come a moment later, so that the page goes on meanwhile; rows are made of the first portion and of the whole tree alone. */
-function useRows(shown: Parent | null, edges: Edge[], opened: ReadonlySet<string>, unfolded: string): TreeRow[] {
+function useRows(shown: Parent | null, edges: Edges, opened: ReadonlySet<string>, unfolded: string): TreeRow[] {
   const laid = useRef<Parent | null>(null);
   if (!shown?.left || !laid.current) laid.current = shown;
   const parent = laid.current;
@@ -148,7 +149,7 @@ function finished<T>(steps: Generator<unknown, T>): T {
 const NO_EVENTS: Details["events"] = [];
 
 /** The edges before they are read. */
-const UNKNOWN: Edge[] = [];
+const UNKNOWN: Edges = { edges: [], objects: {} };
 
 /** Seconds after which Events are read again: an Event changes no object. */
 const EVENTS_BEAT = 20;
@@ -311,9 +312,9 @@ function Row({ row, on, group, onSelect, onToggle }: { row: TreeRow; on: boolean
     <div id={rowId(row.key)} class={`row ${on ? "on" : ""} ${flash ? "flash" : ""}`} style={style} role="treeitem" aria-level={row.depth + 1} aria-posinset={row.place} aria-setsize={row.of} aria-selected={on} aria-expanded={row.fold ? row.open : undefined} onClick={click}>
       <span class="name">
         {row.ends.map((end, at) => <i key={at} class={at === row.ends.length - 1 ? (end ? "i l" : "i t") : end ? "i" : "i v"} aria-hidden="true" />)}
-        {row.fold ? <><span class="faint" aria-hidden="true">{row.open ? "▾" : "▸"}</span> <b>{row.fold}</b></> : <><b>{node.name}</b> <span class="kind">{node.kind}</span></>}
+        {row.fold ? <><span class="faint" aria-hidden="true">{row.open ? "▾" : "▸"}</span> <b>{row.fold}</b></> : <><b>{node.name}</b> <span class="kind">{node.kind}{row.external && !isQuery(row) && ", looked up"}</span></>}
       </span>
-      {row.external ? <span class="faint">–</span> : <State state={shownState(node)} {...(group && { group })} />}
+      {row.external && !node.state ? <span class="faint">–</span> : <State state={shownState(node)} {...(group && { group })} />}
       <span class="num dim">{row.pods && <><span aria-hidden="true">{row.pods}</span><span class="hidden">{row.key ? "pods" : "children"}: {row.pods.replace("/", " of ")} ready</span></>}</span>
       <span class="num dim"><Age time={node.creationTimestamp} otherwise="–" />{node.creationTimestamp && <span class="hidden"> old</span>}</span>
       <span />
@@ -396,19 +397,22 @@ function onTabKey(event: KeyboardEvent & { currentTarget: HTMLElement }): void {
   next?.click();
 }
 
-interface ChildProps { path: string; parent: Parent; row: TreeRow; edges: Edge[]; onClose: () => void; onSelect: (key: string) => void }
+/** Whether a row is a question such as `every NeonBranch in default`, and no object. */
+const isQuery = ({ external, node }: TreeRow): boolean => external && node.namespace === undefined;
 
-function Child({ path, parent, row, edges, onClose, onSelect }: ChildProps) {
+interface ChildProps { path: string; parent: Parent; row: TreeRow; needs: Edges; onClose: () => void; onSelect: (key: string) => void }
+
+function Child({ path, parent, row, needs: all, onClose, onSelect }: ChildProps) {
   const { node, key } = row;
-  const needs = edges.filter((edge) => edge.source === key), needed = edges.filter((edge) => edge.target === key);
+  const needs = all.edges.filter((edge) => edge.source === key), needed = all.edges.filter((edge) => edge.target === key);
   const version = `${node.state} ${node.message} ${node.restarts}`;
   const exists = node.uid !== undefined || node.depth > 1;
   const beat = useBeat(EVENTS_BEAT);
   const details = useRead<Details>(exists ? `${path}/details?child=${encodeURIComponent(key)}` : "", `${beat} ${version}`);
-  const own = node.depth === 1;
+  const other = row.external, own = node.depth === 1 && !other;
   const tabs = ([
-    ["manifest", "Manifest", 0, own], ["change", "Would change", 0, own], ["conditions", "Conditions", details.value?.conditions.length ?? 0, true], ["events", "Events", details.value?.events.length ?? 0, true],
-    ["needs", "Needs", needs.length, own], ["needed", "Needed by", needed.length, own], ["history", "History", 0, own],
+    ["manifest", "Manifest", 0, own || (other && exists)], ["change", "Would change", 0, own], ["conditions", "Conditions", details.value?.conditions.length ?? 0, !other || exists], ["events", "Events", details.value?.events.length ?? 0, !other || exists],
+    ["needs", "Needs", needs.length, own], ["needed", "Needed by", needed.length, own || other], ["history", "History", 0, own],
   ] as const).flatMap(([id, label, count, shown]) => (shown ? [[id, label, count] as const] : []));
   const wanted = place.value.query.get("tab") ?? "";
   const tab = tabs.find(([id]) => id === wanted)?.[0] ?? tabs[0]![0];
@@ -417,17 +421,18 @@ function Child({ path, parent, row, edges, onClose, onSelect }: ChildProps) {
     <section class="side" aria-label={`${node.kind} ${node.name}`}>
       <div class="top">
         <h2>{node.kind} {node.name} <span class="dim">{node.namespace}</span></h2>
-        <State state={node.state ?? ""} />
+        {node.state && <State state={node.state} />}
         <Copy quiet text={command(...(tab === "change" ? ["diff", `${kind.toLowerCase()}/${name}`] : ["blame", `${kind.toLowerCase()}/${name}`, `${node.kind.toLowerCase()}/${node.name}`]), namespace ? "-n" : "", namespace ?? "")}>copy as command</Copy>
         <button type="button" class="plain" aria-label="Close" onClick={onClose}>×</button>
       </div>
-      {node.message && groupOf(node.state) !== "ready" && <p class="message"><Message text={node.message} keys={row.awaited} onSelect={onSelect} />{node.since && ` (for ${age(node.since, now.value)})`}{row.edge?.file && <> · <Source file={row.edge.file} line={row.edge.line} /></>}</p>}
+      {!other && node.message && groupOf(node.state) !== "ready" && <p class="message"><Message text={node.message} keys={row.awaited} onSelect={onSelect} />{node.since && ` (for ${age(node.since, now.value)})`}{row.edge?.file && <> · <Source file={row.edge.file} line={row.edge.line} /></>}</p>}
+      {other && <p class="message">{node.state === "NotFound" ? "It does not exist. " : node.state ? "" : "Its state is not shown, because you may not get it. "}No template of this parent makes it: they look it up.</p>}
       <Tabs tabs={tabs} chosen={tab} />
       <div id="part" role="tabpanel" aria-labelledby={`tab-${tab}`}>
       {tab === "manifest" ? <Manifest path={path} child={key} version={version} node={node} />
         : tab === "change" ? <ChildChanges path={path} child={key} version={version} />
         : tab === "history" ? <History entries={parent.timeline} child={key} onSelect={onSelect} />
-        : tab === "needs" || tab === "needed" ? <Edges edges={tab === "needs" ? needs : needed} known={edges !== UNKNOWN} end={tab === "needs" ? "target" : "source"} parent={parent} onSelect={onSelect} />
+        : tab === "needs" || tab === "needed" ? <EdgesOf edges={tab === "needs" ? needs : needed} all={all} end={tab === "needs" ? "target" : "source"} parent={parent} onSelect={onSelect} />
         : !exists ? <p class="empty">It does not exist yet.</p>
         : tab === "events" ? <EventsOf details={details} />
         : details.value === null ? <p class="empty">{details.error || "Reading it …"}</p>
@@ -437,17 +442,17 @@ function Child({ path, parent, row, edges, onClose, onSelect }: ChildProps) {
   );
 }
 
-function Edges({ edges, known, end, parent, onSelect }: { edges: Edge[]; known: boolean; end: "source" | "target"; parent: Parent; onSelect: (key: string) => void }) {
-  if (!known) return <p class="empty">Reading them …</p>;
+function EdgesOf({ edges, all, end, parent, onSelect }: { edges: Edge[]; all: Edges; end: "source" | "target"; parent: Parent; onSelect: (key: string) => void }) {
+  if (all === UNKNOWN) return <p class="empty">Reading them …</p>;
   if (edges.length === 0) return <p class="empty">{end === "target" ? "It reads no other object, and comes after none." : "No other child reads it, or comes after it."}</p>;
   return (
     <ul class="edges">
       {edges.map((edge) => {
-        const node = parent.nodes[edge[end]];
+        const node = parent.nodes[edge[end]] ?? all.objects[edge[end]];
         return (
           <li key={`${edge[end]}${edge.label}`}>
             {node ? <button type="button" class="plain link" onClick={() => onSelect(edge[end])}>{node.kind} {node.name}</button> : <b>{edge[end].split("/").filter(Boolean).join(" ")}</b>}
-            {node && <State state={node.state ?? ""} />}
+            {node?.state && <State state={node.state} />}
             <span class="small dim">{edge.label}{edge.file && <> · <Source file={edge.file} line={edge.line} /></>}{edge.cycle && <span class="s failed"> · part of a cycle</span>}</span>
           </li>
         );
