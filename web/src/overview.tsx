@@ -186,11 +186,13 @@ function Filters({ shown }: { shown: Overview }) {
       {folder !== undefined && <a class="chip" href={folderAddress(query.get("folder")!)}>templates</a>}
       {group && group !== "unready" && <a class="chip on" aria-label={`Show ${GROUPS[group as Group]} and all others`} href={`/ui/${withQuery({ group: "", offset: "" })}`}>{GROUPS[group as Group]} ×</a>}
       <span class="small faint end">
-        {number(shown.matching)} of {number(shown.parents)} · <Copy quiet text={command("status", folder?.kind?.toLowerCase() ?? "", namespace && "-n", namespace, labels && "-l", labels)}>copy as command</Copy>
+        {number(shown.matching)} of {number(shown.parents)} · <Copy quiet text={command("status", folder?.kind?.toLowerCase() ?? "", ...option("-n", namespace), ...option("-l", labels), ...option("--text", query.get("text")), ...option("--only", group), ...option("--only", query.has("suspended") && "suspended"), ...option("--only", query.has("conflict") && "conflict"))}>copy as command</Copy>
       </span>
     </div>
   );
 }
+
+const option = (name: string, value: string | false | null): string[] => (value ? [name, value] : []);
 
 function Parents({ shown, selected, onSelect }: { shown: Overview; selected: number; onSelect: (at: number) => void }) {
   if (shown.order.length === 0) return <p class="empty">{nothing(shown)}</p>;

@@ -1,7 +1,7 @@
 // One parent: what it is made of, what waits for what, and who wrote each line of a child.
 import type { JSX, VNode } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { type Details, type Edge, type Edges, type Group, type ManifestLine, open, type Parent, read, type TreeNode } from "./api";
+import { type Details, type Edge, type Edges, type Group, type ManifestLine, open, type Parent, read, reader, type TreeNode } from "./api";
 import { ChildChanges, ParentChanges } from "./changes";
 import { Conditions, Events, Readiness } from "./details";
 import { useFlash } from "./overview";
@@ -10,7 +10,7 @@ import { useBeat, useRead } from "./read";
 import { folderAddress, go, place, templateAddress, TIMELINE, withQuery } from "./router";
 import { Band, History } from "./timeline";
 import { arcs, conditionOf, groupOfParent, named, ROW, type TreeRow, treeRows, windowOf } from "./tree";
-import { age, command, located, number } from "./words";
+import { age, command, curl, kindOf, kubectl, located, number } from "./words";
 
 export function ParentPage({ address }: { address: string }) {
   const parts = address.split("/");
@@ -353,7 +353,9 @@ function Side({ path, shown, tab, details, onSelect }: SideProps) {
     <section class="side" aria-label={`${kind} ${name}`}>
       <div class="top">
         <h2>{kind} {name} <span class="dim">{namespace}</span></h2>
-        {chosen === "change" && <Copy quiet text={command("diff", `${kind.toLowerCase()}/${name}`, namespace ? "-n" : "", namespace ?? "")}>copy as command</Copy>}
+        <Copy quiet text={chosen === "events" ? kubectl(namespace || "default", "events", "--for", `${kindOf(shown.parent)}/${name}`)
+          : chosen === "history" ? curl(path, reader.value !== "")
+          : command(...(chosen === "change" ? ["diff", `${kind.toLowerCase()}/${name}`] : ["status", `${kind.toLowerCase()}/${name}`, "-o", "yaml"]), ...(namespace ? ["-n", namespace] : []))}>copy as command</Copy>
         <button type="button" class="plain narrow" aria-label="Close" onClick={() => go(withQuery({ tab: "" }), { replace: true })}>×</button>
       </div>
       <Tabs tabs={PARENT_TABS.map(([id, label]) => [id, label, id === "events" ? details.value?.events.length ?? 0 : 0] as const)} chosen={chosen} />
@@ -417,12 +419,24 @@ function Child({ path, parent, row, needs: all, onClose, onSelect }: ChildProps)
   const wanted = place.value.query.get("tab") ?? "";
   const tab = tabs.find(([id]) => id === wanted)?.[0] ?? tabs[0]![0];
   const { kind, name, namespace } = parent.parent;
+  /** What prints the same as this part of the page. */
+  const commandOf = (): string => {
+    const of = `${kind.toLowerCase()}/${name}`, within = namespace ? ["-n", namespace] : [];
+    if (tab === "history") return curl(path, reader.value !== "");
+    if (tab === "change") return command("diff", of, ...within);
+    if (tab === "needs" || tab === "needed") return command("graph", of, ...within);
+    if (tab === "events") return kubectl(node.namespace || "default", "events", "--for", `${kindOf(node)}/${node.name}`);
+    if (tab === "manifest" && !other) return command("blame", of, `${kindOf(node)}/${node.name}`, ...within);
+    // It prints no content of a Secret.
+    if (tab === "conditions" || node.kind === "Secret") return kubectl(node.namespace, "describe", kindOf(node), node.name);
+    return kubectl(node.namespace, "get", kindOf(node), node.name, "-o", "yaml", "--show-managed-fields");
+  };
   return (
     <section class="side" aria-label={`${node.kind} ${node.name}`}>
       <div class="top">
         <h2>{node.kind} {node.name} <span class="dim">{node.namespace}</span></h2>
         {node.state && <State state={node.state} />}
-        <Copy quiet text={command(...(tab === "change" ? ["diff", `${kind.toLowerCase()}/${name}`] : ["blame", `${kind.toLowerCase()}/${name}`, `${node.kind.toLowerCase()}/${node.name}`]), namespace ? "-n" : "", namespace ?? "")}>copy as command</Copy>
+        <Copy quiet text={commandOf()}>copy as command</Copy>
         <button type="button" class="plain" aria-label="Close" onClick={onClose}>×</button>
       </div>
       {!other && node.message && groupOf(node.state) !== "ready" && <p class="message"><Message text={node.message} keys={row.awaited} onSelect={onSelect} />{node.since && ` (for ${age(node.since, now.value)})`}{row.edge?.file && <> · <Source file={row.edge.file} line={row.edge.line} /></>}</p>}
