@@ -17,10 +17,12 @@ from ssa_operator.web.overview import Overview
 
 
 class ReaderData(TypedDict):
-    """Who reads."""
+    """Who reads, and what."""
 
     user: str
     """The account of the reader's token, '' if this host needs none."""
+    cluster: str
+    """The context of the operator's kubeconfig, in-cluster if it runs in the cluster."""
 
 
 class ConditionData(TypedDict, total=False):
@@ -399,7 +401,7 @@ _WOULD_CHANGE = Operation(
 )
 
 OPERATIONS = {
-    "/api/v1/reader": Operation(summary="Who reads", answer=ReaderData),
+    "/api/v1/reader": Operation(summary="Who reads, and which cluster", answer=ReaderData),
     "/api/v1/overview": Operation(
         summary="The template folders, figures, and a page of parents",
         answer=Overview,

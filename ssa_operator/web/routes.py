@@ -13,7 +13,7 @@ Promises:
   words, so that many readers hold up nothing but each other.
 
 The routes:
-- `/api/v1/reader`, the account that the reader's token has;
+- `/api/v1/reader`, the account that the reader's token has, and the cluster;
 - `/api/v1/overview` with `folder`, `namespace`, `group`, `labels`, `text`, `suspended`, `conflict`, `offset`, `limit`;
 - `/api/v1/folders/FOLDER`, its files, problems and graph;
 - `/api/v1/parents/FOLDER[/NAMESPACE]/NAME`, its tree;
@@ -457,7 +457,8 @@ class _Requests:
 
     async def reader(self, request: web.Request) -> web.StreamResponse:
         account = await self._access.reader(request)
-        return _json({"user": "" if account is None else account.user})
+        cluster = self._view.operator.client.credentials.config.context
+        return _json({"user": "" if account is None else account.user, "cluster": cluster})
 
     async def overview(self, request: web.Request) -> web.StreamResponse:
         wanted, offset, limit = _page_of(request)

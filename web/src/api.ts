@@ -321,7 +321,14 @@ function signIn(): void {
 
 /** The account of the reader's token; "" where the operator needs none. */
 export const reader = signal("");
-read<{ user: string }>("/api/v1/reader").then((found) => (reader.value = found.user), () => undefined);
+
+/** The context of the operator's kubeconfig; "" inside of the cluster, which has no name there. */
+export const cluster = signal("");
+
+read<{ user: string; cluster: string }>("/api/v1/reader").then((found) => {
+  reader.value = found.user;
+  cluster.value = found.cluster === "in-cluster" ? "" : found.cluster;
+}, () => undefined);
 
 export async function signOut(): Promise<void> {
   await fetch("/ui/logout", { method: "POST" });

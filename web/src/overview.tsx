@@ -105,9 +105,6 @@ function Folders({ shown, chosen }: { shown: Overview; chosen: string }) {
   const waiting = folders.filter(([, folder]) => folder.waits);
   return (
     <nav class="folders" aria-label="Template folders">
-      <h2>Folders</h2>
-      <FolderLink name="" label="All" folder={{ parents: shown.parents, counts: { failed: sum(shown, "failed"), working: sum(shown, "working"), unknown: sum(shown, "unknown"), ready: sum(shown, "ready") } }} chosen={chosen} />
-      {folders.map(([name, folder]) => <FolderLink key={name} name={name} label={name} folder={folder} chosen={chosen} />)}
       {broken.length + (shown.problems?.length ?? 0) > 0 && <h2>Does not load</h2>}
       {shown.problems?.map((problem) => (
         <div class="trouble" key={problem.message}>
@@ -126,6 +123,9 @@ function Folders({ shown, chosen }: { shown: Overview; chosen: string }) {
       {refused.map(([name, folder]) => <div class="trouble" key={name}><State group="failed" word={name} /><p class="small dim">{folder.crd}</p></div>)}
       {waiting.length > 0 && <h2>Not served</h2>}
       {waiting.map(([name, folder]) => <div class="trouble" key={name}><State state="NotFound" word={name} /><p class="small dim">{folder.waits}</p></div>)}
+      <h2>Folders</h2>
+      <FolderLink name="" label="All" folder={{ parents: shown.parents, counts: { failed: sum(shown, "failed"), working: sum(shown, "working"), unknown: sum(shown, "unknown"), ready: sum(shown, "ready") } }} chosen={chosen} />
+      {folders.map(([name, folder]) => <FolderLink key={name} name={name} label={name} folder={folder} chosen={chosen} />)}
     </nav>
   );
 }

@@ -9,7 +9,7 @@ import { Age, Bar, Copy, groupOf, now, Source, State, stateWord, useKeys } from 
 import { useBeat, useRead } from "./read";
 import { folderAddress, go, place, templateAddress, TIMELINE, withQuery } from "./router";
 import { Band, History } from "./timeline";
-import { arcs, conditionOf, groupOfParent, named, ROW, type TreeRow, treeRows, windowOf } from "./tree";
+import { arcs, conditionOf, groupOfParent, named, ROW, shortened, type TreeRow, treeRows, windowOf } from "./tree";
 import { age, command, curl, kindOf, kubectl, located, number } from "./words";
 
 export function ParentPage({ address }: { address: string }) {
@@ -174,7 +174,7 @@ function Head({ shown, rows, onSelect }: { shown: Parent; rows: TreeRow[]; onSel
     [rows, first],
   );
   const source = file ?? about?.edge?.file;
-  const rest = about ? first.slice(first.indexOf(":")) : first;
+  const rest = shortened(about ? first.slice(first.indexOf(":")) : first, namespace);
   return (
     <section class="head">
       <div>
@@ -278,7 +278,7 @@ function Tree({ shown, rows, edges, selected, at, onSelect, onToggle }: TreeProp
   });
   made.current = new Map(kept.map((each, at) => [rows[from + at]!, each]));
   return (
-    <section class="tree" aria-label="Objects">
+    <section class={total <= view[1] ? "tree fits" : "tree"} aria-label="Objects">
       <div class="row head" aria-hidden="true"><span>Object</span><span>State</span><span class="num">Ready</span><span class="num">Age</span><span>Needs</span></div>
       <div class="rows" ref={box} onScroll={measure} tabIndex={0} role="tree" aria-label={`Objects of ${shown.parent.kind} ${shown.parent.name}`} aria-activedescendant={rowId(selected)}>
         <div class="all" style={{ height: `${total}px` }}>
@@ -319,7 +319,7 @@ function Row({ row, on, group, onSelect, onToggle }: { row: TreeRow; on: boolean
       <span class="num dim"><Age time={node.creationTimestamp} otherwise="–" />{node.creationTimestamp && <span class="hidden"> old</span>}</span>
       <span />
       {row.reason && (
-        <span class="reason" style={{ "--depth": row.depth }} title={row.reason}>
+        <span class="reason" style={{ "--depth": row.depth }} title={node.message ?? row.reason}>
           <span><Message text={row.reason} keys={row.awaited} onSelect={onSelect} /></span>{" "}
           {node.since && <span>(for <Age time={node.since} />)</span>}{" "}
           {node.restarts && node.restartedAt && <><span>· last <Age time={node.restartedAt} /> ago</span>{" "}</>}

@@ -71,7 +71,7 @@ export function* treeRows(parent: Parent, { edges, objects }: Edges, opened: Rea
   yield;
   const roots = branches(parent, shown);
   yield;
-  const { kind, name, creationTimestamp } = parent.parent;
+  const { kind, name, namespace, creationTimestamp } = parent.parent;
   const ready = roots.filter(({ node }) => groupOf(node.state) === "ready").length;
   const state = conditionOf(parent, "Ready")?.reason ?? "Unknown";
   add({ key: "", node: { kind, name, state, depth: 0, ...(creationTimestamp && { creationTimestamp }) }, depth: 0, ends: NONE_ENDS, place: 1, of: 1, reason: "", pods: roots.length ? `${ready}/${roots.length}` : "", edge: undefined, awaited: NONE, fold: "", open: true, external: false });
@@ -98,7 +98,7 @@ export function* treeRows(parent: Parent, { edges, objects }: Edges, opened: Rea
       }
       const waits = node.state === "Waiting";
       const targets = waits ? awaited.get(key) : undefined;
-      add({ key, node, depth: inner.length, ends: own, place, of, reason: reason(node), pods: branch.pods ? `${branch.ready}/${branch.pods}` : "", edge: waits ? lines.get(key) : undefined, awaited: targets ? [...targets] : NONE, fold: "", open: true, external: false });
+      add({ key, node, depth: inner.length, ends: own, place, of, reason: reason(node, namespace), pods: branch.pods ? `${branch.ready}/${branch.pods}` : "", edge: waits ? lines.get(key) : undefined, awaited: targets ? [...targets] : NONE, fold: "", open: true, external: false });
       if (branch.below.length) yield* walk(branch.below, own, key, 0);
     }
     return of;
@@ -173,12 +173,16 @@ function foldable(siblings: Branch[], blockers: ReadonlySet<string>, above: stri
 }
 
 /** Why an object isn't well, and how often the containers of a pod restarted; "" for one that is well. */
-const reason = (node: TreeNode): string => {
-  const message = groupOf(node.state) === "ready" ? "" : node.message ?? "";
+const reason = (node: TreeNode, namespace: string | undefined): string => {
+  const message = groupOf(node.state) === "ready" ? "" : shortened(node.message ?? "", namespace);
   if (!node.restarts) return message;
   const restarted = `restarted ${plural(node.restarts, "time")}`;
   return message ? `${message} · ${restarted}` : restarted;
 };
+
+/** A message without the namespace of the parent, which the page names above. */
+export const shortened = (message: string, namespace: string | undefined): string =>
+  (namespace ? message.replace(/\b([A-Z]\w{0,63}) ([a-z0-9.-]{1,63})\//g, (whole, kind, found) => (found === namespace ? `${kind} ` : whole)) : message);
 
 export interface Part { text: string; key: string }
 
