@@ -76,9 +76,9 @@ SPOKEN_PARENT = """\
   - heading "Echo web" [level=1]
   - region "Objects":
     - tree "Objects of Echo web":
-      - treeitem /web Echo Waiting children. 1 of 2 ready .* old/ [level=1] [selected]
-      - treeitem /web-plain ConfigMap Current .* old/ [level=2]
-      - treeitem /web-reader ConfigMap Waiting .* waiting for ConfigMap .*blocker.* reader.yaml.j2:6/ [level=2]
+      - treeitem /web Echo Waiting children. 1 of 2 ready created at/ [level=1] [selected]
+      - treeitem /web-plain ConfigMap Current created at [0-9:]+$/ [level=2]
+      - treeitem /web-reader ConfigMap Waiting waiting for ConfigMap blocker.* reader.yaml.j2:6 since [0-9:]+$/ [level=2]
   - region "Echo web":
     - heading /Echo web/ [level=2]
     - tablist:
@@ -310,6 +310,7 @@ async def test_all_of_it_works_by_keyboard(desk: Desk, operate: Operate, templat
         await expect(page.locator("tr.on")).to_contain_text("one")
         await page.keyboard.press("j")
         await expect(page.locator("tr.on")).to_contain_text("three")
+        await expect(page.get_by_role("link", name="three")).to_be_focused()
         await page.keyboard.press("/")
         await page.keyboard.type("two")
         await expect(page.get_by_role("row")).to_have_count(2)

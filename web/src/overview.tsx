@@ -33,7 +33,9 @@ export function OverviewPage() {
   const move = (by: number) => {
     const next = Math.max(0, Math.min(order.length - 1, at + by));
     setSelected(next);
-    document.getElementById(`row-${next}`)?.scrollIntoView({ block: "nearest" });
+    const row = document.getElementById(`row-${next}`);
+    row?.scrollIntoView({ block: "nearest" });
+    row?.querySelector("a")?.focus({ preventScroll: true });
   };
   useKeys({
     j: () => move(1), ArrowDown: () => move(1), k: () => move(-1), ArrowUp: () => move(-1),
@@ -219,7 +221,7 @@ function Row({ at, address, row, on, onSelect }: { at: number; address: string; 
       <td><a class="name" href={`/ui/${parentAddress(address)}`}><b>{row.name}</b> <span class="dim">{row.namespace}</span></a><span class="small">{row.kind}{row.suspended && " · suspended"}</span></td>
       <td><State state={row.reason} group={row.group} /></td>
       <td class="why"><span class="first">{first}</span>{(rest || file) && <span class="small">{file && <><Source file={file} line={line} />{rest && " · "}</>}{rest}</span>}</td>
-      <td class="num dim">{row.children ? `${row.current ?? 0}/${row.children}` : "–"}</td>
+      <td class="num dim">{row.children ? <><span aria-hidden="true">{row.current ?? 0}/{row.children}</span><span class="hidden">{row.current ?? 0} of {row.children} ready</span></> : "–"}</td>
       <td class="num dim">{age(row.since, now.value) || "–"}</td>
     </tr>
   );

@@ -10,7 +10,7 @@ import { useBeat, useRead } from "./read";
 import { folderAddress, go, place, templateAddress, TIMELINE, withQuery } from "./router";
 import { Band, History } from "./timeline";
 import { arcs, conditionOf, groupOfParent, named, ROW, shortened, type TreeRow, treeRows, windowOf } from "./tree";
-import { age, command, curl, kindOf, kubectl, located, number } from "./words";
+import { age, clock, command, curl, kindOf, kubectl, located, number } from "./words";
 
 export function ParentPage({ address }: { address: string }) {
   const parts = address.split("/");
@@ -299,6 +299,9 @@ function Tree({ shown, rows, edges, selected, at, onSelect, onToggle }: TreeProp
   );
 }
 
+/** A time that a screen reader names: an age would be another one each second. */
+const time = (of: string): string => clock(Date.parse(of) / 1000);
+
 const rowId = (key: string): string => `object-${key.replaceAll(/[^\w-]/g, "_")}`;
 
 const shownState = (node: TreeNode): string => (node.kind === "Pod" && node.state === "Current" ? "Ready" : node.state ?? "");
@@ -314,16 +317,17 @@ function Row({ row, on, group, onSelect, onToggle }: { row: TreeRow; on: boolean
         {row.ends.map((end, at) => <i key={at} class={at === row.ends.length - 1 ? (end ? "i l" : "i t") : end ? "i" : "i v"} aria-hidden="true" />)}
         {row.fold ? <><span class="faint" aria-hidden="true">{row.open ? "▾" : "▸"}</span> <b>{row.fold}</b></> : <><b>{node.name}</b> <span class="kind">{node.kind}{row.external && !isQuery(row) && ", looked up"}</span></>}
       </span>
-      {row.external && !node.state ? <span class="faint">–</span> : <State state={shownState(node)} {...(group && { group })} />}
+      {row.external && !node.state ? <span class="faint" aria-hidden="true">–</span> : <State state={shownState(node)} {...(group && { group })} />}
       <span class="num dim">{row.pods && <><span aria-hidden="true">{row.pods}</span><span class="hidden">{row.key ? "pods" : "children"}: {row.pods.replace("/", " of ")} ready</span></>}</span>
-      <span class="num dim"><Age time={node.creationTimestamp} otherwise="–" />{node.creationTimestamp && <span class="hidden"> old</span>}</span>
+      <span class="num dim"><span aria-hidden="true"><Age time={node.creationTimestamp} otherwise="–" /></span>{node.creationTimestamp && <span class="hidden">created at {time(node.creationTimestamp)}</span>}</span>
       <span />
       {row.reason && (
         <span class="reason" style={{ "--depth": row.depth }} title={node.message ?? row.reason}>
           <span><Message text={row.reason} keys={row.awaited} onSelect={onSelect} /></span>{" "}
-          {node.since && <span>(for <Age time={node.since} />)</span>}{" "}
-          {node.restarts && node.restartedAt && <><span>· last <Age time={node.restartedAt} /> ago</span>{" "}</>}
-          {row.edge?.file && <span>· <Source file={row.edge.file} line={row.edge.line} /></span>}
+          {node.since && <span aria-hidden="true">(for <Age time={node.since} />)</span>}{" "}
+          {node.restarts && node.restartedAt && <><span aria-hidden="true">· last <Age time={node.restartedAt} /> ago</span>{" "}</>}
+          {row.edge?.file && <span><span aria-hidden="true">· </span><Source file={row.edge.file} line={row.edge.line} /></span>}
+          {node.since && <span class="hidden"> since {time(node.since)}</span>}
         </span>
       )}
     </div>

@@ -105,7 +105,7 @@ export function Band({ entries, events, present, link, onSelect }: BandProps) {
       </div>
       <div class="said small">
         <p aria-live="polite">{mark ? <Said mark={mark} onSelect={onSelect} /> : <span class="faint">{found.length === 0 ? "Nothing happened in the last hour, as far as this process has seen." : "Choose a mark to read what happened."}</span>}</p>
-        <span class="spans end">
+        <span class="spans end" role="group" aria-label="Length of the band">
           {link && <a class="link" href={link.href}>{link.word}</a>}
           {SPANS.filter((each) => [3600, 900, 300, 60].includes(each)).map((each) => (
             <button type="button" key={each} class={each === span ? "chip on" : "chip"} aria-pressed={each === span} onClick={() => { setSpan(each); setEnd(mark ? endAround(mark.at, each, time) : null); }}>
@@ -209,7 +209,7 @@ export function History({ entries, child = "", onSelect, parents = false, events
   const shown = all ? found : found.slice(0, SHOWN);
   return (
     <>
-    <ol class={parents ? "history many" : "history"}>
+    <ol class={parents ? "history many" : "history"} aria-label="What happened, the newest first">
       {shown.map(([id, entry, event]) => (
         <li key={id} class={fresh(entry) ? "flash" : undefined}>
           <span class="num faint" title={`${age(new Date(entry.at * 1000).toISOString(), now.value)} ago`}>{clock(entry.until ?? entry.at)}</span>
