@@ -276,8 +276,9 @@ class LookedUp(TypedDict, total=False):
     name: str
     uid: str
     state: str
-    """As of a child; NotFound if it does not exist. Absent if the reader may not get it."""
+    """As of a child; NotFound if it does not exist. Absent if the reader or the operator may not get it."""
     message: str
+    """Why it has no state."""
     creationTimestamp: str
 
 

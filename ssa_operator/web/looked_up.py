@@ -19,6 +19,7 @@ from msgspec.structs import asdict
 
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
+from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.objects.cluster_view import Lookup
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.labelled_graph import GraphNode, labelled_graph
@@ -58,7 +59,12 @@ async def states_of(
         named: dict[str, Any] = asdict(identity)
         if not await may_get(identity):
             return {**named, "message": "you may not get it"}
-        live = await read(client, mapper, identity)
+        try:
+            live = await read(client, mapper, identity)
+        except ApiError as error:
+            if not error.forbidden:
+                raise
+            return {**named, "message": "the operator may not get it"}
         if live is None:
             return {**named, "state": "NotFound"}
         created = live.metadata.creation_timestamp

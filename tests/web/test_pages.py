@@ -78,7 +78,7 @@ SPOKEN_PARENT = """\
     - tree "Objects of Echo web":
       - treeitem /web Echo Waiting children. 1 of 2 ready created at/ [level=1] [selected]
       - treeitem /web-plain ConfigMap Current created at [0-9:]+$/ [level=2]
-      - treeitem /web-reader ConfigMap Waiting waiting for ConfigMap blocker.* reader.yaml.j2:6 since [0-9:]+$/ [level=2]
+      - treeitem /web-reader ConfigMap Waiting waiting for ConfigMap blocker.* reader.*:6 since [0-9:]+$/ [level=2]
   - region "Echo web":
     - heading /Echo web/ [level=2]
     - tablist:
@@ -578,6 +578,36 @@ async def test_an_open_page_goes_on_with_the_present_state_after_a_restart_of_th
         for each in (page, overview):
             await expect(each.get_by_text("live", exact=True)).to_be_visible()
             await expect(each.get_by_role("alert")).to_have_count(0)
+
+
+@pytest.mark.slow
+async def test_a_page_that_was_hidden_goes_on_with_what_has_changed(
+    desk: Desk, operate: Operate, templates: Path
+) -> None:
+    only(templates, plain=map_template("plain", x="spec.replicas"))
+    async with browsing(operate) as page:
+        session = await page.context.new_cdp_session(page)
+        got: list[str] = []
+        session.on("Network.eventSourceMessageReceived", lambda event: got.append(event["eventName"]))
+        await session.send("Network.enable")
+        await desk.apply_until_ready(echo("web"))
+        await page.goto(f"/ui/parents/{ECHOES}/{desk.namespace}/web")
+        await expect(page.get_by_role("treeitem", name="web-plain")).to_contain_text("Current")
+        async with page.expect_event("requestfailed", lambda request: "stream=1" in request.url):
+            await page.evaluate(SHOWN, False)
+        (templates / ECHOES / "second.yaml.j2").write_text(map_template("second", x="spec.replicas"))
+        await desk.until("configmaps", "web-second", lambda body: "x" in body["data"])
+        got.clear()
+        await page.evaluate(SHOWN, True)
+        await expect(page.get_by_role("treeitem", name="web-second")).to_contain_text("Current")
+        assert set(got) == {"change"}
+
+
+SHOWN = """(shown) => {
+  Object.defineProperty(document, "hidden", { value: !shown, configurable: true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+"""Makes a page believe that it is seen, or hidden behind another one."""
 
 
 @pytest.mark.slow

@@ -444,7 +444,7 @@ function Child({ path, parent, row, needs: all, onClose, onSelect }: ChildProps)
         <button type="button" class="plain" aria-label="Close" onClick={onClose}>×</button>
       </div>
       {!other && node.message && groupOf(node.state) !== "ready" && <p class="message"><Message text={node.message} keys={row.awaited} onSelect={onSelect} />{node.since && ` (for ${age(node.since, now.value)})`}{row.edge?.file && <> · <Source file={row.edge.file} line={row.edge.line} /></>}</p>}
-      {other && <p class="message">{node.state === "NotFound" ? "It does not exist. " : node.state ? "" : "Its state is not shown, because you may not get it. "}No template of this parent makes it: they look it up.</p>}
+      {other && <p class="message">{node.state === "NotFound" ? "It does not exist. " : node.state ? "" : `Its state is not shown, because ${node.message ?? "it is not read"}. `}No template of this parent makes it: they look it up.</p>}
       <Tabs tabs={tabs} chosen={tab} />
       <div id="part" role="tabpanel" aria-labelledby={`tab-${tab}`}>
       {tab === "manifest" ? <Manifest path={path} child={key} version={version} node={node} />
