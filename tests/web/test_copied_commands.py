@@ -30,7 +30,7 @@ async def test_each_view_copies_a_command_that_prints_what_it_shows(
     environment = {
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "HOME": os.environ.get("HOME", ""),
-        "KUBECONFIG": desk.kubeconfig,
+        "KUBECONFIG": str(desk.kubeconfig),
         "SSA_OPERATOR_TEMPLATES": str(templates),
         "SSA_OPERATOR_CRDS": str(ROOT / "crds"),
     }

@@ -27,12 +27,12 @@ export function OverviewPage() {
   if (stream.value.value !== null) last.current = stream.value.value;
   const shown = last.current;
 
-  const [selected, setSelected] = useState(0);
+  const [selected, setSelected] = useState("");
   const order = shown?.order ?? [];
-  const at = Math.min(selected, Math.max(0, order.length - 1));
+  const at = Math.max(0, order.indexOf(selected));
   const move = (by: number) => {
     const next = Math.max(0, Math.min(order.length - 1, at + by));
-    setSelected(next);
+    setSelected(order[next] ?? "");
     const row = document.getElementById(`row-${next}`);
     row?.scrollIntoView({ block: "nearest" });
     row?.querySelector("a")?.focus({ preventScroll: true });
@@ -196,7 +196,7 @@ function Filters({ shown }: { shown: Overview }) {
 
 const option = (name: string, value: string | false | null): string[] => (value ? [name, value] : []);
 
-function Parents({ shown, selected, onSelect }: { shown: Overview; selected: number; onSelect: (at: number) => void }) {
+function Parents({ shown, selected, onSelect }: { shown: Overview; selected: number; onSelect: (address: string) => void }) {
   if (shown.order.length === 0) return <p class="empty">{nothing(shown)}</p>;
   return (
     <table aria-label="Parents">
@@ -212,12 +212,12 @@ const nothing = (shown: Overview): string =>
   shown.parents === 0 ? "There are no parents yet. Apply one of examples/, and it appears here." :
   place.value.query.get("group") === "unready" && [...place.value.query].length === 1 ? "All parents are ready." : "No parent matches.";
 
-function Row({ at, address, row, on, onSelect }: { at: number; address: string; row: ParentRow; on: boolean; onSelect: (at: number) => void }) {
+function Row({ at, address, row, on, onSelect }: { at: number; address: string; row: ParentRow; on: boolean; onSelect: (address: string) => void }) {
   const flash = useFlash(`${row.reason} ${row.message} ${row.current}`);
   const { text, file, line } = located(row.message ?? "");
   const [first, rest] = sentences(text);
   return (
-    <tr id={`row-${at}`} class={`${on ? "on" : ""} ${flash ? "flash" : ""}`} onMouseDown={() => onSelect(at)}>
+    <tr id={`row-${at}`} class={`${on ? "on" : ""} ${flash ? "flash" : ""}`} onMouseDown={() => onSelect(address)}>
       <td><a class="name" href={`/ui/${parentAddress(address)}`}><b>{row.name}</b> <span class="dim">{row.namespace}</span></a><span class="small">{row.kind}{row.suspended && " · suspended"}</span></td>
       <td><State state={row.reason} group={row.group} /></td>
       <td class="why"><span class="first">{first}</span>{(rest || file) && <span class="small">{file && <><Source file={file} line={line} />{rest && " · "}</>}{rest}</span>}</td>
