@@ -374,7 +374,9 @@ async def test_a_page_shows_what_happened_in_words_and_as_a_band(desk: Desk, ope
         await expect(fold).to_contain_text("Current")
         await page.keyboard.press("j")
         await page.keyboard.press("ArrowRight")
-        await expect(page.get_by_role("treeitem", name="web-map3")).to_be_visible()
+        member = page.get_by_role("treeitem", name="web-map3")
+        for attribute, value in (("aria-level", "3"), ("aria-posinset", "4"), ("aria-setsize", "5")):
+            await expect(member).to_have_attribute(attribute, value)
         await page.get_by_role("tab", name="History").click()
         await desk.patch("configmap", "web-map3", data={"x": "by hand", "more": "than that"})
         history = page.locator(".history")

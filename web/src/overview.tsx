@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Folder, type Group, type Overview, open, type ParentRow } from "./api";
 import { Bar, Copy, Line, now, Source, State, useKeys } from "./parts";
 import { folderAddress, go, parentAddress, place, TIMELINE, withQuery } from "./router";
-import { age, clock, command, located, number, plural } from "./words";
+import { age, clock, command, located, number, plural, shortened } from "./words";
 
 const PAGE = 50;
 const FILTERS = ["folder", "namespace", "group", "labels", "text", "suspended", "conflict"];
@@ -214,7 +214,7 @@ const nothing = (shown: Overview): string =>
 
 function Row({ at, address, row, on, onSelect }: { at: number; address: string; row: ParentRow; on: boolean; onSelect: (address: string) => void }) {
   const flash = useFlash(`${row.reason} ${row.message} ${row.current}`);
-  const { text, file, line } = located(row.message ?? "");
+  const { text, file, line } = located(shortened(row.message ?? "", row.namespace));
   const [first, rest] = sentences(text);
   return (
     <tr id={`row-${at}`} class={`${on ? "on" : ""} ${flash ? "flash" : ""}`} onMouseDown={() => onSelect(address)}>

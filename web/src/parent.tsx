@@ -9,8 +9,8 @@ import { Age, Bar, Copy, groupOf, now, Source, State, stateWord, useKeys } from 
 import { useBeat, useRead } from "./read";
 import { folderAddress, go, place, templateAddress, TIMELINE, withQuery } from "./router";
 import { Band, History } from "./timeline";
-import { arcs, conditionOf, groupOfParent, named, ROW, shortened, type TreeRow, treeRows, windowOf } from "./tree";
-import { age, clock, command, curl, kindOf, kubectl, located, number } from "./words";
+import { arcs, conditionOf, groupOfParent, named, ROW, type TreeRow, treeRows, windowOf } from "./tree";
+import { age, clock, command, curl, kindOf, kubectl, located, number, shortened } from "./words";
 
 export function ParentPage({ address }: { address: string }) {
   const parts = address.split("/");
@@ -381,7 +381,7 @@ function EventsOf({ details }: { details: { value: Details | null; error: string
 
 function Tabs({ tabs, chosen }: { tabs: readonly (readonly [string, string, number])[]; chosen: string }) {
   return (
-    <div class="tabs" role="tablist" onKeyDown={onTabKey}>
+    <div class="tabs" role="tablist" aria-label="Parts of the object" onKeyDown={onTabKey}>
       {tabs.map(([id, label, count], at) => (
         <button type="button" key={id} role="tab" id={`tab-${id}`} aria-selected={chosen === id} aria-controls="part" tabIndex={chosen === id ? 0 : -1} class={chosen === id ? "on" : ""} onClick={() => go(withQuery({ tab: at === 0 && id === "manifest" ? "" : id }), { replace: true })}>
           {label}{count > 0 && <> <span class="faint">{count}</span></>}
@@ -443,7 +443,7 @@ function Child({ path, parent, row, needs: all, onClose, onSelect }: ChildProps)
         <Copy quiet text={commandOf()}>copy as command</Copy>
         <button type="button" class="plain" aria-label="Close" onClick={onClose}>×</button>
       </div>
-      {!other && node.message && groupOf(node.state) !== "ready" && <p class="message"><Message text={node.message} keys={row.awaited} onSelect={onSelect} />{node.since && ` (for ${age(node.since, now.value)})`}{row.edge?.file && <> · <Source file={row.edge.file} line={row.edge.line} /></>}</p>}
+      {!other && node.message && groupOf(node.state) !== "ready" && <p class="message"><Message text={shortened(node.message, namespace)} keys={row.awaited} onSelect={onSelect} />{node.since && ` (for ${age(node.since, now.value)})`}{row.edge?.file && <> · <Source file={row.edge.file} line={row.edge.line} /></>}</p>}
       {other && <p class="message">{node.state === "NotFound" ? "It does not exist. " : node.state ? "" : `Its state is not shown, because ${node.message ?? "it is not read"}. `}No template of this parent makes it: they look it up.</p>}
       <Tabs tabs={tabs} chosen={tab} />
       <div id="part" role="tabpanel" aria-labelledby={`tab-${tab}`}>

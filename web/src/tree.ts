@@ -1,7 +1,7 @@
 // The rows of a tree: which are folded, how high they are, and which a window shows. All of it is a function of its arguments.
 import type { Condition, Edge, Edges, Group, LookedUp, Parent, TreeNode } from "./api";
 import { groupOf } from "./parts";
-import { plural } from "./words";
+import { plural, shortened } from "./words";
 
 export const ROW = 28;
 export const REASON = 20;
@@ -179,10 +179,6 @@ const reason = (node: TreeNode, namespace: string | undefined): string => {
   const restarted = `restarted ${plural(node.restarts, "time")}`;
   return message ? `${message} · ${restarted}` : restarted;
 };
-
-/** A message without the namespace of the parent, which the page names above. */
-export const shortened = (message: string, namespace: string | undefined): string =>
-  (namespace ? message.replace(/\b([A-Z]\w{0,63}) ([a-z0-9.-]{1,63})\//g, (whole, kind, found) => (found === namespace ? `${kind} ` : whole)) : message);
 
 export interface Part { text: string; key: string }
 

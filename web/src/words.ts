@@ -50,3 +50,7 @@ export function located(message: string): { text: string; file?: string; line?: 
   const found = /^([\w./-]+):(\d+): /.exec(message);
   return found ? { text: message.slice(found[0].length), file: found[1]!, line: Number(found[2]) } : { text: message };
 }
+
+/** A message without the namespace of the parent, which the page names above. */
+export const shortened = (message: string, namespace: string | undefined): string =>
+  (namespace ? message.replace(/\b([A-Z]\w{0,63}) ([a-z0-9.-]{1,63})\//g, (whole, kind, found) => (found === namespace ? `${kind} ` : whole)) : message);
