@@ -76,8 +76,8 @@ SPOKEN_PARENT = """\
   - heading "Echo web" [level=1]
   - region "Objects":
     - tree "Objects of Echo web":
-      - treeitem /web Echo Waiting children. 1 of 2 ready created at/ [level=1] [selected]
-      - treeitem /web-plain ConfigMap Current created at [0-9:]+$/ [level=2]
+      - treeitem /web Echo Waiting children. 1 of 2 ready created [0-9]/ [level=1] [selected]
+      - treeitem /web-plain ConfigMap Current created [0-9:]+$/ [level=2]
       - treeitem /web-reader ConfigMap Waiting waiting for ConfigMap blocker.* reader.*:6 since [0-9:]+$/ [level=2]
   - region "Echo web":
     - heading /Echo web/ [level=2]

@@ -300,7 +300,12 @@ function Tree({ shown, rows, edges, selected, at, onSelect, onToggle }: TreeProp
 }
 
 /** A time that a screen reader names: an age would be another one each second. */
-const time = (of: string): string => clock(Date.parse(of) / 1000);
+const time = (of: string): string => {
+  const at = Date.parse(of), today = Date.now() - at < DAY;
+  return today ? clock(at / 1000) : new Date(at).toLocaleDateString();
+};
+
+const DAY = 86_400_000;
 
 const rowId = (key: string): string => `object-${key.replaceAll(/[^\w-]/g, "_")}`;
 
@@ -319,7 +324,7 @@ function Row({ row, on, group, onSelect, onToggle }: { row: TreeRow; on: boolean
       </span>
       {row.external && !node.state ? <span class="faint" aria-hidden="true">–</span> : <State state={shownState(node)} {...(group && { group })} />}
       <span class="num dim">{row.pods && <><span aria-hidden="true">{row.pods}</span><span class="hidden">{row.key ? "pods" : "children"}: {row.pods.replace("/", " of ")} ready</span></>}</span>
-      <span class="num dim"><span aria-hidden="true"><Age time={node.creationTimestamp} otherwise="–" /></span>{node.creationTimestamp && <span class="hidden">created at {time(node.creationTimestamp)}</span>}</span>
+      <span class="num dim"><span aria-hidden="true"><Age time={node.creationTimestamp} otherwise="–" /></span>{node.creationTimestamp && <span class="hidden">created {time(node.creationTimestamp)}</span>}</span>
       <span />
       {row.reason && (
         <span class="reason" style={{ "--depth": row.depth }} title={node.message ?? row.reason}>
