@@ -209,7 +209,7 @@ def parent_routes(children: int) -> list[web.RouteDef]:
 
         return await EventStreams().send(request, cast("Any", values()), _no_review, "reader")
 
-    answers = {"reader": {"user": ""}, "edges": {"edges": [], "problems": []}}
+    answers = {"reader": {"user": "", "cluster": "in-cluster"}, "edges": {"edges": [], "objects": {}, "problems": []}}
     return [web.get(f"/api/v1/parents/{FOLDER}/default/web", answer), *page_routes(answers)]
 
 

@@ -38,6 +38,7 @@ from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.connection import Target
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.reconcile.secrets.content_fields import (
+    NO_CONTENT,
     ContentFields,
     fields_of_child,
     hidden_in_live,
@@ -163,6 +164,15 @@ async def blamed_children(
         )
         blamed.append(found)
     return blamed
+
+
+async def blamed_looked_up(preview: Preview, live: LiveObject) -> BlamedObject | None:
+    """An object that is no child of the parent, None if it is gone. Raises ApiError."""
+    if (found := await _read(preview, live)) is None:
+        return None
+    now, in_other_versions = found
+    shown, fields = _redacted(now, attribute(now, None, in_other_versions), NO_CONTENT)
+    return BlamedObject(identity=now.identity, live=now, body=shown, fields=fields)
 
 
 async def _read(preview: Preview, live: LiveObject) -> tuple[LiveObject, Mapping[str, Mapping[str, Any]]] | None:

@@ -17,10 +17,12 @@ from ssa_operator.web.overview import Overview
 
 
 class ReaderData(TypedDict):
-    """Who reads."""
+    """Who reads, and what."""
 
     user: str
     """The account of the reader's token, '' if this host needs none."""
+    cluster: str
+    """The context of the operator's kubeconfig, in-cluster if it runs in the cluster."""
 
 
 class ConditionData(TypedDict, total=False):
@@ -265,10 +267,27 @@ class EdgeData(TypedDict, total=False):
     cycle: bool
 
 
+class LookedUp(TypedDict, total=False):
+    """An object that a template looks up by name, and that is no child."""
+
+    group: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    state: str
+    """As of a child; NotFound if it does not exist. Absent if the reader or the operator may not get it."""
+    message: str
+    """Why it has no state."""
+    creationTimestamp: str
+
+
 class Edges(TypedDict):
     """What the children of a parent wait for."""
 
     edges: list[EdgeData]
+    objects: dict[str, LookedUp]
+    """The looked-up objects, by GROUP/KIND/NAMESPACE/NAME."""
     problems: list[str]
 
 
@@ -367,7 +386,7 @@ CLUSTER_PARENT = "/api/v1/parents/{folder}/{name}"
 _TREE = Operation(summary="A parent and everything below it", answer=ParentTree, streams=True)
 _EDGES = Operation(summary="What the children of a parent read and wait for", answer=Edges)
 _MANIFEST = Operation(
-    summary="The lines of a live child, with their writers",
+    summary="The lines of a live child or of a looked-up object, with their writers",
     answer=ManifestData,
     parameters=(PathParameter(name="child", description="GROUP/KIND/NAMESPACE/NAME of the child", required=True),),
 )
@@ -383,7 +402,7 @@ _WOULD_CHANGE = Operation(
 )
 
 OPERATIONS = {
-    "/api/v1/reader": Operation(summary="Who reads", answer=ReaderData),
+    "/api/v1/reader": Operation(summary="Who reads, and which cluster", answer=ReaderData),
     "/api/v1/overview": Operation(
         summary="The template folders, figures, and a page of parents",
         answer=Overview,

@@ -3,8 +3,9 @@
 Promises:
 - A page gets at most four events a second. Where one takes long to make, it gets them less often, so that all pages
   together take a small part of the process's time.
-- An event has an id, and the first event after a connection has the whole value, so a page that reconnects misses
-  nothing.
+- An event has an id. A page that reconnects with its last one gets what changed since, if this process still knows
+  that, and the whole value otherwise, so it misses nothing. No other reader, and no other page, goes on with it.
+- What is kept of pages that went away has at most KEPT_BYTES.
 - A reader that takes nothing for WRITE_TIMEOUT seconds is disconnected. More than MAX_STREAMS pages, or
   MAX_READER_STREAMS of one reader, are refused in words.
 
@@ -15,12 +16,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import Counter
+import secrets
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
 import msgspec
 from aiohttp import web
+from msgspec import Struct
 
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.operator.process.streams import CommandError
@@ -48,8 +51,29 @@ MAX_STREAMS = 100
 MAX_READER_STREAMS = 40
 """Fewer than the connections of one address, so that its other requests are answered, too."""
 
+KEPT_BYTES = 4_000_000
+"""Bytes of JSON of the pages that went away and may come back."""
+
+KEPT_EVENTS = 16
+"""The last events of a page, which it may not have got although they were sent."""
+
 Values = AsyncGenerator[dict[str, Any], None]
 """The values of a page: each is a whole one, and comes when something may have changed."""
+
+
+class _Sent(Struct, kw_only=True):
+    """What a page got."""
+
+    page: tuple[str, str]
+    """Its reader and its address."""
+    number: int = 0
+    """The number of its last event."""
+    value: dict[str, Any] | None = None
+    """The value after that event."""
+    events: deque[bytes]
+    """Its last changes, without a gap."""
+    size: int = 0
+    """The bytes of the value as JSON, once the page is away."""
 
 
 class EventStreams:
@@ -57,6 +81,8 @@ class EventStreams:
 
     def __init__(self) -> None:
         self._open: Counter[str] = Counter()
+        self._sent: dict[str, _Sent] = {}
+        """By the first part of their ids; those that went away first come first."""
 
     async def send(
         self, request: web.Request, values: Values, review: Callable[[], Awaitable[None]], reader: str
@@ -68,51 +94,104 @@ class EventStreams:
             raise web.HTTPServiceUnavailable(text="too many pages are open; try again when others are closed\n")
         self._open[reader] += 1
         try:
-            return await self._send(request, values, review)
+            return await self._send(request, values, review, reader)
         finally:
             self._open[reader] -= 1
             if not self._open[reader]:
                 del self._open[reader]
 
     async def _send(
-        self, request: web.Request, values: Values, review: Callable[[], Awaitable[None]]
+        self, request: web.Request, values: Values, review: Callable[[], Awaitable[None]], reader: str
     ) -> web.StreamResponse:
         loop = asyncio.get_running_loop()
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
         await response.prepare(request)
-        number, before, reviewed = _next_id(request), None, loop.time()
-        async with contextlib.aclosing(_with_heartbeats(values)) as events:
-            with contextlib.suppress(ConnectionError, TimeoutError):
-                async for value in events:
-                    if loop.time() - reviewed >= REVIEW_AFTER:
-                        try:
-                            await review()
-                        except web.HTTPException as refused:
-                            await _write(response, _event("refused", number, _words(refused)))
-                            return response
-                        reviewed = loop.time()
-                    if value is None:
-                        await _write(response, b": still here\n\n")
-                    elif before is None or "error" in value or "error" in before:
-                        number, before = number + 1, value
-                        await _write(response, _event("state", number, value))
-                    elif patch := merge_patch(before, value):
-                        number, before = number + 1, value
-                        await _write(response, _event("change", number, patch))
-        return response
+        reviewed = loop.time()
+        name, sent, missed = self._begin((reader, str(request.rel_url.without_query_params("last"))), _last_id(request))
+        try:
+            async with contextlib.aclosing(_with_heartbeats(values)) as events:
+                with contextlib.suppress(ConnectionError, TimeoutError):
+                    for event in missed:
+                        await _write(response, event)
+                    async for value in events:
+                        if loop.time() - reviewed >= REVIEW_AFTER:
+                            try:
+                                await review()
+                            except web.HTTPException as refused:
+                                sent.value = None
+                                await _write(response, _event("refused", name, sent.number, _words(refused)))
+                                return response
+                            reviewed = loop.time()
+                        if value is None:
+                            await _write(response, b": still here\n\n")
+                        elif event := _next_event(name, sent, value):
+                            await _write(response, event)
+            return response
+        finally:
+            self._end(name)
+
+    def _begin(self, page: tuple[str, str], last: str) -> tuple[str, _Sent, list[bytes]]:
+        """The name of a page's new stream, what the page has got, and the events that it missed."""
+        name, missed, sent = secrets.token_hex(6), [], _Sent(page=page, events=deque(maxlen=KEPT_EVENTS))
+        before, _, number = last.partition("-")
+        known = self._sent.get(before)
+        if known is not None and known.page == page and known.value is not None:
+            behind = known.number - (int(number) if number.isdecimal() and len(number) < 16 else -1)
+            if 0 <= behind <= min(len(known.events), known.number):
+                missed = list(known.events)[len(known.events) - behind :]
+                sent.value, sent.number = known.value, known.number
+        self._sent[name] = sent
+        return name, sent, missed
+
+    def _end(self, name: str) -> None:
+        """Keep what a page got, if it may come back, and as much as fits of the pages before."""
+        sent = self._sent.pop(name)
+        if sent.value is None or "error" in sent.value:
+            return
+        sent.size = len(msgspec.json.encode(sent.value)) + sum(map(len, sent.events))
+        self._sent[name] = sent
+        left = KEPT_BYTES
+        for each, kept in reversed(list(self._sent.items())):
+            left -= kept.size
+            if left < 0 and kept.size:
+                del self._sent[each]
+
+
+def _next_event(name: str, sent: _Sent, value: dict[str, Any]) -> bytes:
+    """The event that makes the value of a page another one; b"" if it is the same."""
+    before = sent.value
+    if before is not None and "left" in value and "left" not in before:
+        return b""  # a portion of what the page has as a whole
+    if before is None or "error" in value or "error" in before:
+        sent.events.clear()
+        kind, data = "state", value
+    elif patch := merge_patch(before, value):
+        kind, data = "change", patch
+    else:
+        return b""
+    sent.number, sent.value = sent.number + 1, value
+    event = _event(kind, name, sent.number, data)
+    if kind == "change":
+        sent.events.append(event)
+    return event
 
 
 def _words(refused: web.HTTPException) -> dict[str, Any]:
     return {"message": (refused.text or "").strip(), "status": refused.status}
 
 
-def _next_id(request: web.Request) -> int:
-    last = request.headers.get("Last-Event-ID", "")
-    return int(last) if last.isascii() and last.isdigit() and len(last) < 16 else 0
+def _last_id(request: web.Request) -> str:
+    """The id of the last event that a page has. A browser that opened the page's stream again names it as `last`."""
+    return request.headers.get("Last-Event-ID", "") or request.query.get("last", "")
 
 
-def _event(name: str, number: int, value: dict[str, Any]) -> bytes:
-    return b"event: %s\nid: %d\ndata: %s\n\n" % (name.encode(), number, msgspec.json.encode(value))
+def _event(kind: str, stream: str, number: int, value: dict[str, Any]) -> bytes:
+    return b"event: %s\nid: %s-%d\ndata: %s\n\n" % (
+        kind.encode(),
+        stream.encode(),
+        number,
+        msgspec.json.encode(value),
+    )
 
 
 async def _write(response: web.StreamResponse, data: bytes) -> None:

@@ -1,9 +1,10 @@
-"""A live child as YAML lines, each with its writer.
+"""A live child, or an object that a template looks up, as YAML lines, each with its writer.
 
 Promises:
 - The attributions are those of `ssa-operator blame`: the templates are rendered as the operator does, and nothing is
   written.
-- No line has a Secret's content.
+- No line has a Secret's content. A looked-up object that another one owns has no lines, because its owner may have made
+  it of one.
 """
 
 from __future__ import annotations
@@ -11,22 +12,39 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.objects.field_attribution import Attribution
+from ssa_operator.objects.identity import Identity
 from ssa_operator.reconcile.parent_state import Parents
-from ssa_operator.tools.blamed_object import BlamedObject, blamed_children
+from ssa_operator.tools.blamed_object import BlamedObject, blamed_children, blamed_looked_up
 from ssa_operator.tools.command_target import FoundObject
 from ssa_operator.tools.plan.preview import Preview
 from ssa_operator.tools.printing import yaml_lines
+from ssa_operator.web.looked_up import is_looked_up, owner_of, read
 from ssa_operator.web.parent_page import key_of
 
 
-async def manifest_of(preview: Preview, parents: Parents, found: FoundObject, child: str) -> dict[str, Any] | None:
-    """The lines of a child (`node_key`), None if it is no live child of the parent. Raises ApiError."""
-    blamed = await blamed_children(preview, parents.parent(found.live), lambda identity: key_of(identity) == child)
-    for one in blamed:
+async def manifest_of(
+    preview: Preview, client: Client, mapper: RESTMapper, parents: Parents, found: FoundObject, child: Identity
+) -> dict[str, Any] | None:
+    """The lines of an object, None if it is no live child of the parent, and no live object that its templates look up.
+    Raises ApiError.
+    """
+    parent, key = parents.parent(found.live), key_of(child)
+    for one in await blamed_children(preview, parent, lambda identity: key_of(identity) == key):
         data: dict[str, Any] = {"lines": list(_lines(one))}
         return data | ({"note": one.note} if one.note else {})
-    return None
+    if not is_looked_up(preview, await preview.plan(parent), child):
+        return None
+    live = await read(client, mapper, child)
+    if live is None:
+        return None
+    if owner := owner_of(live):
+        note = f"{owner} made it: its lines are not shown, because they may be a Secret's content"
+        return {"lines": [], "note": note}
+    other = await blamed_looked_up(preview, live)
+    return None if other is None else {"lines": list(_lines(other))}
 
 
 def _lines(blamed: BlamedObject) -> Iterator[dict[str, Any]]:

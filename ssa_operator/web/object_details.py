@@ -2,9 +2,10 @@
 
 Promises:
 - The readiness is the one that the operator finds, by the rule that it uses.
-- Only the parent, its live children and what these own are shown, so that a page of a parent reads no other object.
+- Only the parent, its live children, what these own, and what the templates look up are shown, so that a page of a
+  parent reads no other object.
 - If an object holds a Secret's content, the texts of its conditions and Events are hidden, because they may quote it.
-  So are those of the objects below it.
+  So are those of the objects below it, and of a looked-up object that another one made.
 - If the operator may not list Events, a note names the permission.
 """
 
@@ -14,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from ssa_operator.kube.api.client import Client
-from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
+from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.api.resource import Resource
@@ -29,6 +30,7 @@ from ssa_operator.reconcile.step import Step
 from ssa_operator.tools.command_target import FoundObject
 from ssa_operator.tools.plan.preview import Preview
 from ssa_operator.tools.tree.tree_view import conditions_of
+from ssa_operator.web.looked_up import is_looked_up, owner_of, read
 
 CORE_EVENTS = Resource(group="", version="v1", kind="Event", plural="events", namespaced=True)
 """Only the core API selects Events by the object that they are about."""
@@ -61,22 +63,24 @@ async def details_of_child(
     *,
     events: bool,
 ) -> dict[str, Any] | None:
-    """The conditions, the Events and the readiness of a child or of an object below one, None if it is neither. Raises
-    ApiError.
+    """The conditions, the Events and the readiness of a child, of an object below one, or of one that a template looks
+    up; None if it is none of them. Raises ApiError.
     """
     planned = await preview.plan(parents.parent(found.live))
     steps = {step.identity: step for step in preview.steps(planned)}
     own = {live.identity: live for live in planned.observed.children.own}
     own |= {identity: step.live for identity, step in steps.items() if step.live is not None}
-    live = own.get(child)
-    top, step = child, steps.get(child)
+    live, step = own.get(child), steps.get(child)
+    hidden = bool(planned.secrets.of(child))
     if live is None:
-        read = await _read(client, mapper, child)
-        above = await _child_above(client, mapper, read, own) if read is not None else None
-        if read is None or above is None:
+        live = await read(client, mapper, child)
+        if live is None:
             return None
-        live, top = read, above
-    hidden = bool(planned.secrets.of(top)) or child.group_kind == GroupKind("", "Secret")
+        above = await _child_above(client, mapper, live, own)
+        if above is None and not is_looked_up(preview, planned, child):
+            return None
+        hidden = bool(owner_of(live) if above is None else planned.secrets.of(above))
+    hidden = hidden or child.group_kind == GroupKind("", "Secret")
     return {
         "conditions": _conditions(live, hidden=hidden),
         "readiness": _readiness(live, step, now, hidden=hidden),
@@ -173,14 +177,6 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-async def _read(client: Client, mapper: RESTMapper, identity: Identity) -> LiveObject | None:
-    try:
-        resource = await mapper.resource(identity.group_kind)
-    except UnknownKind:
-        return None
-    return await client.find(resource, identity.name, identity.namespace)
-
-
 async def _child_above(
     client: Client, mapper: RESTMapper, live: LiveObject, children: Mapping[Identity, LiveObject]
 ) -> Identity | None:
@@ -197,7 +193,7 @@ async def _child_above(
             return None
         group, _version = split_api_version(owners[0].api_version)
         owner = Identity(group, owners[0].kind, current.identity.namespace, owners[0].name)
-        current = await _read(client, mapper, owner)
+        current = await read(client, mapper, owner)
         if current is not None and current.uid != owners[0].uid:
             return None
     return None

@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
+from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
+from ssa_operator.objects.cluster_view import Lookup
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.kinds import Permission
 from ssa_operator.objects.labelled_graph import NodeKey, labelled_graph
@@ -23,6 +25,7 @@ from ssa_operator.tools.graph.drawn_graph import is_hidden
 from ssa_operator.tools.plan.preview import Preview
 from ssa_operator.tools.tree.listings import Listings
 from ssa_operator.tools.tree.object_tree import object_tree
+from ssa_operator.web.looked_up import MayGet, looked_up, states_of
 
 FIRST_NODES = 200
 """The nodes of the first portion: more than a screen shows."""
@@ -117,9 +120,17 @@ async def _unlisted(mapper: RESTMapper, tree: Mapping[str, Any], may: MayList) -
     return frozenset(hidden)
 
 
-async def parent_edges(preview: Preview, parents: Parents, found: FoundObject) -> dict[str, Any]:
-    """What each child of a parent reads or comes after: `edges` of `source`, `target`, `label`, `file`, `line`.
-    Raises ApiError.
+async def parent_edges(
+    preview: Preview,
+    client: Client,
+    mapper: RESTMapper,
+    parents: Parents,
+    found: FoundObject,
+    may_get: MayGet,
+    now: float,
+) -> dict[str, Any]:
+    """What each child of a parent reads or comes after: `edges` of `source`, `target`, `label`, `file`, `line`; and
+    `objects`, what is known of those that are no children. Raises ApiError.
     """
     planned = await preview.plan(parents.parent(found.live))
     graph = labelled_graph(preview.render_traced(planned), preview.placed(planned))
@@ -130,9 +141,16 @@ async def parent_edges(preview: Preview, parents: Parents, found: FoundObject) -
         for edge in graph.edges
         if not any(is_hidden(end, planned.secrets) for end in (edge.source, edge.target))
     ]
-    return {"edges": edges, "problems": [str(problem) for problem in planned.rendered.problems]}
+    others = await states_of(client, mapper, looked_up(graph.nodes, planned), may_get, now)
+    return {
+        "edges": edges,
+        "objects": {node_key(each): each for each in others},
+        "problems": [str(problem) for problem in planned.rendered.problems],
+    }
 
 
 def _end(key: NodeKey) -> str:
     """An end of an edge: the key of a node, or the words for what only a query names."""
+    if isinstance(key, Lookup):
+        return key_of(key.identity)
     return key_of(key) if isinstance(key, Identity) else str(key)

@@ -27,10 +27,16 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.readiness import ReadinessState
 from ssa_operator.reconcile.parent_state import Parents, ParentState
 from ssa_operator.reconcile.status.previous_status import reported_children
-from ssa_operator.tools.tree.tree_view import condition, conditions_of, entry, urgency
-
-READY, WORKING, FAILED, UNKNOWN = "ready", "working", "failed", "unknown"
-"""The groups of states that a page counts: Ready, may become ready by itself, needs a change, not reported yet."""
+from ssa_operator.tools.tree.tree_view import (
+    READY,
+    condition,
+    conditions_of,
+    entry,
+    group_of,
+    has_conflict,
+    searched_text,
+    urgency,
+)
 
 MAX_ANSWERS = 64
 """Answers that are kept until a row changes."""
@@ -73,10 +79,7 @@ def row_of(folder: str, data: Mapping[str, Any]) -> ParentRow:
     """The row of a parent, made of its `data_of`."""
     ready: Mapping[str, Any] = condition(data, "Ready") or {}
     is_ready = ready.get("status") == "True"
-    stalled = condition(data, "Stalled") is not None
-    group = READY if is_ready else FAILED if stalled else WORKING if ready else UNKNOWN
     children = data["resources"]
-    reason = str(ready.get("reason", "Unknown"))
     since = ready.get("lastTransitionTime")
     return ParentRow(
         folder=folder,
@@ -84,14 +87,14 @@ def row_of(folder: str, data: Mapping[str, Any]) -> ParentRow:
         namespace=data["namespace"],
         name=data["name"],
         uid=data["uid"],
-        group=group,
-        reason=reason,
+        group=group_of(data),
+        reason=str(ready.get("reason", "Unknown")),
         message="" if is_ready else str(ready.get("message", "")),
         since=since if isinstance(since, str) else None,
         current=sum(each.get("state") == ReadinessState.CURRENT for each in children),
         children=len(children),
         suspended=condition(data, "Suspended") is not None,
-        conflict=reason == "Conflict" or condition(data, "Conflict") is not None,
+        conflict=has_conflict(data),
     )
 
 
@@ -290,8 +293,8 @@ def _indexed(folder: str, live: LiveObject, state: ParentState) -> _Indexed:
     report = state.status.report
     data = data_of(live, {} if report is None else report.status)
     row = row_of(folder, data)
-    text = f"{row.kind} {row.namespace}/{row.name} {row.reason} {row.message}".lower()
-    return _Indexed(row=row, order=urgency(data), labels=live.metadata.labels or {}, text=text)
+    labels = live.metadata.labels or {}
+    return _Indexed(row=row, order=urgency(data), labels=labels, text=searched_text(data))
 
 
 def _fits(row: ParentRow, wanted: Filter) -> bool:

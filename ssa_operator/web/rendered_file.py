@@ -25,7 +25,7 @@ from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.tools.command_target import FoundObject
 from ssa_operator.tools.plan.preview import Planned, Preview
 from ssa_operator.tools.printing import yaml_lines
-from ssa_operator.web.would_change import MayGet
+from ssa_operator.web.looked_up import MayGet
 
 MAX_LINES = 2_000
 """Lines of an answer."""

@@ -13,12 +13,14 @@ Promises:
   words, so that many readers hold up nothing but each other.
 
 The routes:
-- `/api/v1/reader`, the account that the reader's token has;
+- `/api/v1/reader`, the account that the reader's token has, and the cluster;
 - `/api/v1/overview` with `folder`, `namespace`, `group`, `labels`, `text`, `suspended`, `conflict`, `offset`, `limit`;
 - `/api/v1/folders/FOLDER`, its files, problems and graph;
 - `/api/v1/parents/FOLDER[/NAMESPACE]/NAME`, its tree;
-- `.../edges`, what its children wait for; `.../manifest?child=KEY`, a child's lines with their writers;
-- `.../details[?child=KEY]`, conditions, Events and readiness of the parent, a child or an object below it;
+- `.../edges`, what its children wait for, with the state of what they look up;
+- `.../manifest?child=KEY`, the lines of a child or of a looked-up object, with their writers;
+- `.../details[?child=KEY]`, conditions, Events and readiness of the parent, a child, an object below it or a looked-up
+  one;
 - `.../rendered?file=FOLDER/FILE`, what a template file renders for the parent;
 - `.../would-change[?child=KEY]`, what an apply would change now; as a POST of `{"spec": "YAML"}`, with that spec;
 - `/api/v1/folders/FOLDER/line-counts`, for how many parents each line is rendered;
@@ -64,6 +66,7 @@ from ssa_operator.web.folder_page import FolderGraph, folder_graph, make_folder_
 from ssa_operator.web.line_counts import LineCounter
 from ssa_operator.web.login import LOGOUT, OPEN_PATHS, Login, refused, token_of
 from ssa_operator.web.login import PAGE as LOGIN
+from ssa_operator.web.looked_up import MayGet
 from ssa_operator.web.manifest_lines import manifest_of
 from ssa_operator.web.object_details import CORE_EVENTS, details_of_child, details_of_parent, events_of_folder
 from ssa_operator.web.overview import MAX_PAGE, PAGE, SharedOverviews, loaded_at, make_overview
@@ -72,7 +75,7 @@ from ssa_operator.web.parent_rows import Filter, ParentRows
 from ssa_operator.web.rendered_file import rendered_file
 from ssa_operator.web.timeline_recording import TimelineRecording
 from ssa_operator.web.timelines import Timelines, entry_data
-from ssa_operator.web.would_change import MAX_SPEC, EditedSpecs, MayGet, changes_now
+from ssa_operator.web.would_change import MAX_SPEC, EditedSpecs, changes_now
 
 STATIC = Path(__file__).parent / "static"
 
@@ -402,15 +405,18 @@ class WebView:
             raise web.HTTPNotFound(text=f"{child} is no live object below this parent\n")
         return details
 
-    async def edges(self, request: web.Request) -> dict[str, Any]:
+    async def edges(self, request: web.Request, may_get: MayGet) -> dict[str, Any]:
         """What the children of a request's parent wait for. Raises ApiError."""
-        return await parent_edges(self._preview, *self.find(request))
+        return await parent_edges(
+            self._preview, self._client, self.operator.mapper, *self.find(request), may_get, SYSTEM.now()
+        )
 
     async def manifest(self, request: web.Request, child: str) -> dict[str, Any]:
-        """The lines of a child. Raises ApiError, HTTPNotFound."""
-        found = await manifest_of(self._preview, *self.find(request), child)
+        """The lines of a child, or of a looked-up object. Raises ApiError, HTTPNotFound."""
+        identity, mapper = Identity(*_child_parts(child)), self.operator.mapper
+        found = await manifest_of(self._preview, self._client, mapper, *self.find(request), identity)
         if found is None:
-            raise web.HTTPNotFound(text=f"{child} is no live child of this parent\n")
+            raise web.HTTPNotFound(text=f"{child} is no live child of this parent, and no template looks it up\n")
         return found
 
     async def rendered(self, request: web.Request, may_get: MayGet) -> dict[str, Any]:
@@ -451,7 +457,8 @@ class _Requests:
 
     async def reader(self, request: web.Request) -> web.StreamResponse:
         account = await self._access.reader(request)
-        return _json({"user": "" if account is None else account.user})
+        cluster = self._view.operator.client.credentials.config.context
+        return _json({"user": "" if account is None else account.user, "cluster": cluster})
 
     async def overview(self, request: web.Request) -> web.StreamResponse:
         wanted, offset, limit = _page_of(request)
@@ -502,7 +509,7 @@ class _Requests:
 
     async def edges(self, request: web.Request) -> web.StreamResponse:
         await self._review(request)
-        return _json(await self._works.do(lambda: self._view.edges(request)))
+        return _json(await self._works.do(lambda: self._view.edges(request, self._may_get(request))))
 
     async def manifest(self, request: web.Request) -> web.StreamResponse:
         await self._review(request)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from aiohttp import web
@@ -23,7 +23,6 @@ from msgspec.structs import replace
 from ssa_operator.informers.parents import Parent
 from ssa_operator.kube.api.client import DryRunClient
 from ssa_operator.kube.api.discovery import RESTMapper
-from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.operator.operator import Operator
 from ssa_operator.operator.process.streams import CommandError
@@ -39,6 +38,7 @@ from ssa_operator.tools.plan.changes import changes_data, parent_changes
 from ssa_operator.tools.plan.preview import Planned, Preview, opened
 from ssa_operator.tools.plan.previews import NamedParent, planned_parent
 from ssa_operator.tools.printing import yaml_text
+from ssa_operator.web.looked_up import MayGet
 from ssa_operator.web.merge_patch import merge_patch
 from ssa_operator.web.parent_page import key_of, node_key
 
@@ -50,9 +50,6 @@ MAX_WAITING = 4
 
 EDITED = "the edited spec"
 """What stands for the file of an edited spec in messages."""
-
-MayGet = Callable[[Identity], Awaitable[bool]]
-"""Whether the reader may get an object."""
 
 
 async def changes_now(

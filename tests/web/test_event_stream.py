@@ -63,24 +63,47 @@ async def _values(*values: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
         yield value
 
 
-async def test_a_page_that_comes_back_gets_the_whole_value_and_goes_on_with_the_ids() -> None:
+async def test_a_page_that_comes_back_gets_what_changed_or_the_whole_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_stream, "KEPT_BYTES", 400)
     streams = EventStreams()
+    shown: list[dict[str, Any]] = [{"a": 1, "b": 1}, {"a": 1, "b": 1}, {"a": 1, "b": 2}]
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        values = cast("Values", _values({"a": 1, "b": 1}, {"a": 1, "b": 1}, {"a": 1, "b": 2}))
-        return await streams.send(request, values, _allowed, "reader")
+        values = cast("Values", _values(*shown))
+        return await streams.send(request, values, _allowed, request.headers["reader"])
 
     app = web.Application()
-    app.router.add_get("/", answer)
+    app.router.add_get("/{page}", answer)
     async with TestClient(TestServer(app)) as client:
-        first = await (await client.get("/")).text()
-        assert first == ('event: state\nid: 1\ndata: {"a":1,"b":1}\n\nevent: change\nid: 2\ndata: {"b":2}\n\n'), (
+
+        async def read(path: str, last: str = "", reader: str = "one") -> list[tuple[str, str, str]]:
+            """The kind, the id and the data of each event."""
+            answer = await client.get(path, headers={"reader": reader} | ({"Last-Event-ID": last} if last else {}))
+            parts = [line.partition(": ")[2] for line in (await answer.text()).splitlines() if line]
+            return list(zip(parts[::3], parts[1::3], parts[2::3], strict=True))
+
+        first = await read("/page?stream=1")
+        assert [(kind, data) for kind, _, data in first] == [("state", '{"a":1,"b":1}'), ("change", '{"b":2}')], (
             "what has not changed is no event"
         )
-        again = await (await client.get("/", headers={"Last-Event-ID": "2"})).text()
-        assert again.startswith('event: state\nid: 3\ndata: {"a":1,"b":1}\n\n')
-        for odd in ("-1", "²", "x", "9" * 40):
-            assert "\nid: 1\n" in await (await client.get("/", headers={"Last-Event-ID": odd})).text()
+        (_, begun, _), (_, last, _) = first
+        assert last.endswith("-2")
+        shown[:] = [{"a": 1, "left": 1}, {"a": 1, "b": 2}, {"a": 3, "b": 2}]
+        assert [(kind, data) for kind, _, data in await read("/page?stream=1", last)] == [("change", '{"a":3}')]
+        # The browser has no header when a page opens its stream again by itself.
+        ((_, third, data),) = await read(f"/page?stream=1&last={last}")
+        assert (third.endswith("-3"), data) == (True, '{"a":3}')
+        # An event that was sent and did not arrive is sent again.
+        assert [data for _, _, data in await read("/page?stream=1", begun)] == ['{"b":2}', '{"a":3}']
+        stream, _, _ = last.partition("-")
+        for unknown in ("x", "-1", f"{stream}-", f"{stream}-7", f"{stream}-²", f"{stream}-{'9' * 40}", "nosuch-2"):
+            assert (await read("/page?stream=1", unknown))[0][0] == "state"
+        assert (await read("/page?stream=1", last, reader="two"))[0][0] == "state"
+        assert (await read("/other?stream=1", last))[0][0] == "state"
+        shown[:] = [{"large": "x" * 400}]
+        _, large, _ = (await read("/page?stream=1"))[0]
+        assert (await read("/page?stream=1", large))[0][0] == "state"
+        assert streams._open == {}
 
 
 async def test_readers_beyond_the_limits_are_told_and_make_room_when_they_leave(

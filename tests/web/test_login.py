@@ -103,8 +103,9 @@ async def test_a_token_is_typed_once_and_kept_where_no_script_reads_it(desk: Des
         # The jar has the cookie now: it counts for the view's own requests, and for its paths alone.
         assert (await session.get("/api/v1/overview", headers=OWN)).status == 200
         assert (await session.get("/ui/", headers=BROWSES)).status == 200
-        user = {"user": f"system:serviceaccount:{desk.namespace}:viewer"}
-        assert await (await session.get("/api/v1/reader")).json() == user
+        reader = await (await session.get("/api/v1/reader")).json()
+        assert reader["user"] == f"system:serviceaccount:{desk.namespace}:viewer"
+        assert reader["cluster"]
         assert (await session.get("/objects", headers=OWN)).status == 401
         assert (await session.get("/api/v1/overview", headers={"Sec-Fetch-Site": "same-site"})).status == 401
         assert (await session.get("/api/v1/overview", headers={"Origin": "http://elsewhere.example"})).status == 401

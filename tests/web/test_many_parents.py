@@ -33,7 +33,7 @@ async def test_a_reader_finds_one_of_ten_thousand_parents() -> None:
 
         return await streams.send(request, paced(value, lambda: 0), _allowed, "reader")
 
-    routes = [web.get("/api/v1/overview", overview), *page_routes({"reader": {"user": ""}})]
+    routes = [web.get("/api/v1/overview", overview), *page_routes({"reader": {"user": "", "cluster": "in-cluster"}})]
     async with serving(*routes) as base, async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
         page = await browser.new_page(base_url=base)

@@ -58,7 +58,7 @@ async def test_a_database_comes_up_and_each_edge_turns(desk: Desk, operate: Oper
             await expect(page.get_by_role("treeitem", name=workload)).to_contain_text("Current", timeout=120_000)
         # What waits for the user's Secret says so, and lines lead from each to what it waits for.
         await expect(page.get_by_role("treeitem", name=ROLE)).to_contain_text(
-            f"waiting for Secret {desk.namespace}/app-password"
+            "waiting for Secret app-password .data.password"
         )
         for waiting in DATABASES:
             await expect(page.get_by_role("treeitem", name=waiting)).to_contain_text("Waiting")

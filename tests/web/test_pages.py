@@ -76,9 +76,9 @@ SPOKEN_PARENT = """\
   - heading "Echo web" [level=1]
   - region "Objects":
     - tree "Objects of Echo web":
-      - treeitem /web Echo Waiting children. 1 of 2 ready .* old/ [level=1] [selected]
-      - treeitem /web-plain ConfigMap Current .* old/ [level=2]
-      - treeitem /web-reader ConfigMap Waiting .* waiting for ConfigMap .*blocker.* reader.yaml.j2:6/ [level=2]
+      - treeitem /web Echo Waiting children. 1 of 2 ready created [0-9]/ [level=1] [selected]
+      - treeitem /web-plain ConfigMap Current created [0-9:]+$/ [level=2]
+      - treeitem /web-reader ConfigMap Waiting waiting for ConfigMap blocker.* reader.*:6 since [0-9:]+$/ [level=2]
   - region "Echo web":
     - heading /Echo web/ [level=2]
     - tablist:
@@ -159,7 +159,12 @@ async def test_a_waiting_child_names_what_it_needs_and_turns_when_that_is_there(
         await expect(reader.locator(".reason")).to_contain_text(re.compile(r"\(for \d+s\) · reader\.yaml\.j2:6"))
         await expect(page.locator("body")).to_match_aria_snapshot(SPOKEN_PARENT)
         await reader.get_by_role("button", name="blocker").click()
-        await expect(page.get_by_role("treeitem", selected=True)).to_contain_text("looked up")
+        blocker = page.get_by_role("treeitem", name="blocker ConfigMap, looked up")
+        await expect(blocker).to_have_attribute("aria-selected", "true")
+        await expect(blocker).to_contain_text("NotFound")
+        beside = page.get_by_role("region", name="ConfigMap blocker")
+        await expect(beside).to_contain_text("It does not exist.")
+        await expect(beside.locator(".edges")).to_contain_text("ConfigMap web-reader")
         await reader.get_by_role("link", name="reader.yaml.j2:6").click()
         await expect(page.locator(".marked")).to_contain_text("lookup('v1', 'ConfigMap', 'blocker')")
         await page.go_back()
@@ -180,6 +185,13 @@ async def test_a_waiting_child_names_what_it_needs_and_turns_when_that_is_there(
         await expect(reader).to_contain_text("Current")
         announced = re.compile("ConfigMap web-reader is Current.*; 2 of 2 children are ready")
         await expect(page.get_by_role("main").get_by_role("status")).to_have_text(announced)
+        await blocker.click()
+        await expect(blocker).to_contain_text("Current")
+        line = beside.locator(".code > div", has_text="dsn:")
+        await expect(line).to_contain_text("kubectl")
+        await beside.get_by_role("tab", name="Conditions").click()
+        await expect(beside).to_contain_text("judged by it exists")
+        await reader.locator("b").click()
         await page.get_by_role("tab", name="Manifest").click()
         line = page.locator(".code > div", has_text="replicas:")
         await expect(line).to_contain_text("reader.yaml.j2:7")
@@ -298,6 +310,7 @@ async def test_all_of_it_works_by_keyboard(desk: Desk, operate: Operate, templat
         await expect(page.locator("tr.on")).to_contain_text("one")
         await page.keyboard.press("j")
         await expect(page.locator("tr.on")).to_contain_text("three")
+        await expect(page.get_by_role("link", name="three")).to_be_focused()
         await page.keyboard.press("/")
         await page.keyboard.type("two")
         await expect(page.get_by_role("row")).to_have_count(2)
@@ -361,7 +374,9 @@ async def test_a_page_shows_what_happened_in_words_and_as_a_band(desk: Desk, ope
         await expect(fold).to_contain_text("Current")
         await page.keyboard.press("j")
         await page.keyboard.press("ArrowRight")
-        await expect(page.get_by_role("treeitem", name="web-map3")).to_be_visible()
+        member = page.get_by_role("treeitem", name="web-map3")
+        for attribute, value in (("aria-level", "3"), ("aria-posinset", "4"), ("aria-setsize", "5")):
+            await expect(member).to_have_attribute(attribute, value)
         await page.get_by_role("tab", name="History").click()
         await desk.patch("configmap", "web-map3", data={"x": "by hand", "more": "than that"})
         history = page.locator(".history")
@@ -565,6 +580,36 @@ async def test_an_open_page_goes_on_with_the_present_state_after_a_restart_of_th
         for each in (page, overview):
             await expect(each.get_by_text("live", exact=True)).to_be_visible()
             await expect(each.get_by_role("alert")).to_have_count(0)
+
+
+@pytest.mark.slow
+async def test_a_page_that_was_hidden_goes_on_with_what_has_changed(
+    desk: Desk, operate: Operate, templates: Path
+) -> None:
+    only(templates, plain=map_template("plain", x="spec.replicas"))
+    async with browsing(operate) as page:
+        session = await page.context.new_cdp_session(page)
+        got: list[str] = []
+        session.on("Network.eventSourceMessageReceived", lambda event: got.append(event["eventName"]))
+        await session.send("Network.enable")
+        await desk.apply_until_ready(echo("web"))
+        await page.goto(f"/ui/parents/{ECHOES}/{desk.namespace}/web")
+        await expect(page.get_by_role("treeitem", name="web-plain")).to_contain_text("Current")
+        async with page.expect_event("requestfailed", lambda request: "stream=1" in request.url):
+            await page.evaluate(SHOWN, False)
+        (templates / ECHOES / "second.yaml.j2").write_text(map_template("second", x="spec.replicas"))
+        await desk.until("configmaps", "web-second", lambda body: "x" in body["data"])
+        got.clear()
+        await page.evaluate(SHOWN, True)
+        await expect(page.get_by_role("treeitem", name="web-second")).to_contain_text("Current")
+        assert set(got) == {"change"}
+
+
+SHOWN = """(shown) => {
+  Object.defineProperty(document, "hidden", { value: !shown, configurable: true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+"""Makes a page believe that it is seen, or hidden behind another one."""
 
 
 @pytest.mark.slow

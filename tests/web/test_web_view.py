@@ -46,6 +46,19 @@ data:
   dsn: postgres://{{ child('Secret', name ~ '-password').data.password | b64decode }}@db
 """
 
+LOOKS = """\
+{% if name == 'web' %}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ name }}-looks
+data:
+  secret: {{ lookup('v1', 'Secret', 'others').metadata.name }}
+  made: {{ lookup('v1', 'ConfigMap', 'second-reader').metadata.name }}
+  free: {{ lookup('v1', 'ConfigMap', 'free').data.x }}
+{% endif %}
+"""
+
 
 class Page:
     """Reads as a browser does."""
@@ -205,6 +218,7 @@ async def test_edges_and_lines_name_template_lines_and_hide_contents_of_secrets(
     async with viewing(operate) as page:
         await desk.apply_until_ready(echo("web"))
         parent = f"parents/{ECHOES}/{desk.namespace}/web"
+        assert (await page.json(f"{parent}/edges"))["objects"] == {}
         (edge,) = (await page.json(f"{parent}/edges"))["edges"]
         reader, secret = f"/ConfigMap/{desk.namespace}/web-reader", f"/Secret/{desk.namespace}/web-password"
         assert (edge["source"], edge["target"]) == (reader, secret)
@@ -224,6 +238,36 @@ async def test_edges_and_lines_name_template_lines_and_hide_contents_of_secrets(
         shown = [f"{parent}/{part}?child={child}" for part in PARTS for child in (secret, reader)]
         for path in (parent, *shown, f"{parent}/details", f"folders/{ECHOES}/timeline", "overview"):
             assert password not in json.dumps(await page.json(path))
+        # What is no child is shown only as long as a template looks it up.
+        others, free = f"/Secret/{desk.namespace}/others", f"/ConfigMap/{desk.namespace}/free"
+        await desk.apply(
+            {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "others"}, "stringData": {"x": "of-others-1"}},
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "free"}, "data": {"x": "for-all"}},
+        )
+        for path in (f"{parent}/manifest?child={free}", f"{parent}/details?child={free}"):
+            assert "this parent" in await page.json(path, 404)
+        (templates / ECHOES / "looks.yaml.j2").write_text(LOOKS)
+        await desk.apply_until_ready(echo("second"))
+        made = f"/ConfigMap/{desk.namespace}/second-reader"
+        await desk.until("configmaps", "web-looks", lambda body: body["data"]["made"] == "second-reader")
+        found = await page.json(f"{parent}/edges")
+        assert {key: each["state"] for key, each in found["objects"].items()} == dict.fromkeys(
+            (others, made, free), "Current"
+        )
+        assert {each["target"] for each in found["edges"]} == {secret, others, made, free}
+        lines = {line.get("path"): line for line in (await page.json(f"{parent}/manifest?child={free}"))["lines"]}
+        assert (lines["data.x"]["writer"], lines["data.x"]["manager"]) == ("manager", "kubectl")
+        lines = {line.get("path"): line for line in (await page.json(f"{parent}/manifest?child={others}"))["lines"]}
+        assert HIDDEN in lines["data.x"]["text"]
+        # Another parent made it of a Secret.
+        assert "Echo second made it" in (await page.json(f"{parent}/manifest?child={made}"))["note"]
+        password = base64.b64decode((await desk.read("secrets", "second-password"))["data"]["password"]).decode()
+        for child in (others, made, free):
+            for part in ("manifest", "details"):
+                text = json.dumps(await page.json(f"{parent}/{part}?child={child}"))
+                assert "of-others" not in text
+                assert base64.b64encode(b"of-others-1").decode() not in text
+                assert password not in text
         assert "no live child" in await page.json(f"{parent}/manifest?child=/ConfigMap/{desk.namespace}/other", 404)
         assert "GROUP/KIND/NAMESPACE/NAME" in await page.json(f"{parent}/manifest?child=x", 400)
 
@@ -320,7 +364,8 @@ async def test_pages_load_nothing_from_elsewhere_and_answer_get_alone(operate: O
 
 
 async def test_a_reader_from_elsewhere_sees_what_it_may_read(desk: Desk, operate: Operate, templates: Path) -> None:
-    only(templates, password=SECRET, plain=map_template("plain", x="spec.replicas"))
+    looks = map_template("looks", x="lookup('v1', 'Secret', 'others').metadata.name")
+    only(templates, password=SECRET, plain=map_template("plain", x="spec.replicas"), looks=looks)
     rules: Rules = [
         {"apiGroups": ["example.com"], "resources": ["echoes"], "verbs": ["get"]},
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]},
@@ -329,17 +374,20 @@ async def test_a_reader_from_elsewhere_sees_what_it_may_read(desk: Desk, operate
     token = await new_account(desk, "reader", paths, rules)
     parent = f"parents/{ECHOES}/{desk.namespace}/web"
     async with viewing(operate, token, EVERYWHERE) as page:
+        await desk.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "others"}})
         await desk.apply_until_ready(echo("web"))
         # It may get this parent, and not list those of all namespaces.
         assert (await page.json("overview"))["folders"] == {}
         assert "echoes.example.com" in await page.json(f"folders/{ECHOES}", 403)
-        assert len((await page.json(parent))["order"]) == 2
+        assert len((await page.json(parent))["order"]) == 3
+        (other,) = (await page.json(f"{parent}/edges"))["objects"].values()
+        assert (other["name"], other["message"], "state" in other) == ("others", "you may not get it", False)
         assert await page.json(f"{parent}/manifest?child=/ConfigMap/{desk.namespace}/web-plain")
-        secret = f"/Secret/{desk.namespace}/web-password"
-        for path in ("manifest", "details", "would-change"):
-            assert "secrets" in await page.json(f"{parent}/{path}?child={secret}", 403)
+        for secret in (f"/Secret/{desk.namespace}/web-password", f"/Secret/{desk.namespace}/others"):
+            for path in ("manifest", "details", "would-change"):
+                assert "secrets" in await page.json(f"{parent}/{path}?child={secret}", 403)
         would = await page.json(f"{parent}/would-change")
-        assert [each["kind"] for each in would["objects"]] == ["ConfigMap"]
+        assert {each["kind"] for each in would["objects"]} == {"ConfigMap"}
         assert would["notes"] == ["objects of these kinds are not shown, because you may not get them: Secret"]
         assert "may not patch" in await page.post(f"{parent}/would-change", {"spec": "replicas: 1"}, 403)
         assert (await page.json(f"{parent}/details"))["notes"] == [

@@ -147,6 +147,12 @@ export interface Changes { notes: string[]; problems: string[]; waits: string[];
 
 export interface Edge { source: string; target: string; label: string; file?: string; line?: number; cycle?: boolean }
 
+/** An object that a template looks up by name, and that is no child. */
+export interface LookedUp { group: string; kind: string; namespace: string; name: string; uid?: string; state?: string; message?: string; creationTimestamp?: string }
+
+/** `objects` are those that are no children, by their keys. */
+export interface Edges { edges: Edge[]; objects: Record<string, LookedUp> }
+
 export interface ManifestLine {
   text: string;
   path?: string;
@@ -208,7 +214,7 @@ export function open<T>(path: string): Stream<T> {
   const error = signal("");
   let source: EventSource | undefined, closed = false;
   let hidden: ReturnType<typeof setTimeout> | undefined, again: ReturnType<typeof setTimeout> | undefined;
-  let latest: Json = null, showing: ReturnType<typeof setTimeout> | undefined;
+  let latest: Json = null, id = "", showing: ReturnType<typeof setTimeout> | undefined;
   const show = (): void => {
     const { error: failed, gone } = latest as { error?: string; gone?: boolean };
     error.value = failed ?? "";
@@ -235,12 +241,22 @@ export function open<T>(path: string): Stream<T> {
   };
   const begin = (): void => {
     clearTimeout(again);
-    const opened = (source = new EventSource(path));
+    // It goes on where it was: the operator sends what has changed since the last event.
+    const opened = (source = new EventSource(id ? `${path}&last=${id}` : path));
+    opened.addEventListener("open", () => {
+      if (!id) return;
+      connection.value = "live";
+      take(latest);
+    });
     opened.addEventListener("state", (event) => {
       connection.value = "live";
+      id = event.lastEventId;
       take(JSON.parse(event.data));
     });
-    opened.addEventListener("change", (event) => take(applyMergePatch(latest, JSON.parse(event.data))));
+    opened.addEventListener("change", (event) => {
+      id = event.lastEventId;
+      take(applyMergePatch(latest, JSON.parse(event.data)));
+    });
     opened.addEventListener("refused", (event) => {
       const { message, status } = JSON.parse(event.data) as { message: string; status?: number };
       if (status === 401) signIn();
@@ -305,7 +321,14 @@ function signIn(): void {
 
 /** The account of the reader's token; "" where the operator needs none. */
 export const reader = signal("");
-read<{ user: string }>("/api/v1/reader").then((found) => (reader.value = found.user), () => undefined);
+
+/** The context of the operator's kubeconfig; "" inside of the cluster, which has no name there. */
+export const cluster = signal("");
+
+read<{ user: string; cluster: string }>("/api/v1/reader").then((found) => {
+  reader.value = found.user;
+  cluster.value = found.cluster === "in-cluster" ? "" : found.cluster;
+}, () => undefined);
 
 export async function signOut(): Promise<void> {
   await fetch("/ui/logout", { method: "POST" });

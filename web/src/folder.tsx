@@ -1,11 +1,11 @@
 // A template folder: its files with their problems, what waits for what, and what a change that doesn't load changed.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { type FolderGraph, type FolderPage, open, type TemplateFile } from "./api";
+import { type FolderGraph, type FolderPage, open, reader, type TemplateFile } from "./api";
 import { FileView } from "./file";
 import type { Layout } from "./layers";
 import { Bar, Copy, now, State, useKeys } from "./parts";
 import { folderAddress, go, place, TIMELINE, withQuery } from "./router";
-import { age, command, labelParts, plural } from "./words";
+import { age, command, curl, labelParts, plural } from "./words";
 
 type Tab = "files" | "graph" | "changes";
 
@@ -50,7 +50,7 @@ export function FolderView({ folder }: { folder: string }) {
       {stream.error.value && <p class="banner" role="alert">{stream.error.value}</p>}
       {shown === null ? <main class="empty"><h1 class="hidden">{folder}</h1>{stream.error.value ? <a class="link" href="/ui/">All folders</a> : "Reading the templates …"}</main> : (
         <main class="folder">
-          <Head shown={shown} />
+          <Head shown={shown} tab={tab} />
           <div class="tabs" role="tablist" aria-label="Parts of the folder">
             {tabs.map(([id, label, count]) => (
               <button type="button" key={id} id={`tab-${id}`} role="tab" aria-selected={tab === id} aria-controls="part" tabIndex={tab === id ? 0 : -1} class={tab === id ? "on" : ""} onClick={() => show(id)}>
@@ -69,7 +69,7 @@ export function FolderView({ folder }: { folder: string }) {
   );
 }
 
-function Head({ shown }: { shown: FolderPage }) {
+function Head({ shown, tab }: { shown: FolderPage; tab: Tab }) {
   const problems = (shown.problems?.length ?? 0) + Object.values(shown.files ?? {}).reduce((sum, file) => sum + (file.problems?.length ?? 0), 0);
   return (
     <section class="head">
@@ -86,7 +86,7 @@ function Head({ shown }: { shown: FolderPage }) {
         {shown.digest && <span title="Identifies the templates in use">templates <code>{shown.digest}</code>{shown.loaded && ` loaded ${age(shown.loaded, now.value)} ago`}</span>}
         <a class="link" href={`${folderAddress(shown.folder)}${TIMELINE}`}>last hour</a>
         <a class="link" href={`/ui/?folder=${encodeURIComponent(shown.folder)}`}>{plural(shown.parents ?? 0, "parent")}</a>
-        {shown.kind && <Copy text={command("graph", shown.kind.toLowerCase())}>Copy as command</Copy>}
+        {(tab !== "graph" || shown.kind) && <Copy text={tab === "graph" ? command("graph", shown.kind!.toLowerCase()) : tab === "files" ? command("check") : curl(`/api/v1/folders/${encodeURIComponent(shown.folder)}`, reader.value !== "")}>Copy as command</Copy>}
       </div>
     </section>
   );

@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Folder, type Group, type Overview, open, type ParentRow } from "./api";
 import { Bar, Copy, Line, now, Source, State, useKeys } from "./parts";
 import { folderAddress, go, parentAddress, place, TIMELINE, withQuery } from "./router";
-import { age, clock, command, located, number, plural } from "./words";
+import { age, clock, command, located, number, plural, shortened } from "./words";
 
 const PAGE = 50;
 const FILTERS = ["folder", "namespace", "group", "labels", "text", "suspended", "conflict"];
@@ -27,13 +27,15 @@ export function OverviewPage() {
   if (stream.value.value !== null) last.current = stream.value.value;
   const shown = last.current;
 
-  const [selected, setSelected] = useState(0);
+  const [selected, setSelected] = useState("");
   const order = shown?.order ?? [];
-  const at = Math.min(selected, Math.max(0, order.length - 1));
+  const at = Math.max(0, order.indexOf(selected));
   const move = (by: number) => {
     const next = Math.max(0, Math.min(order.length - 1, at + by));
-    setSelected(next);
-    document.getElementById(`row-${next}`)?.scrollIntoView({ block: "nearest" });
+    setSelected(order[next] ?? "");
+    const row = document.getElementById(`row-${next}`);
+    row?.scrollIntoView({ block: "nearest" });
+    row?.querySelector("a")?.focus({ preventScroll: true });
   };
   useKeys({
     j: () => move(1), ArrowDown: () => move(1), k: () => move(-1), ArrowUp: () => move(-1),
@@ -105,9 +107,6 @@ function Folders({ shown, chosen }: { shown: Overview; chosen: string }) {
   const waiting = folders.filter(([, folder]) => folder.waits);
   return (
     <nav class="folders" aria-label="Template folders">
-      <h2>Folders</h2>
-      <FolderLink name="" label="All" folder={{ parents: shown.parents, counts: { failed: sum(shown, "failed"), working: sum(shown, "working"), unknown: sum(shown, "unknown"), ready: sum(shown, "ready") } }} chosen={chosen} />
-      {folders.map(([name, folder]) => <FolderLink key={name} name={name} label={name} folder={folder} chosen={chosen} />)}
       {broken.length + (shown.problems?.length ?? 0) > 0 && <h2>Does not load</h2>}
       {shown.problems?.map((problem) => (
         <div class="trouble" key={problem.message}>
@@ -126,6 +125,9 @@ function Folders({ shown, chosen }: { shown: Overview; chosen: string }) {
       {refused.map(([name, folder]) => <div class="trouble" key={name}><State group="failed" word={name} /><p class="small dim">{folder.crd}</p></div>)}
       {waiting.length > 0 && <h2>Not served</h2>}
       {waiting.map(([name, folder]) => <div class="trouble" key={name}><State state="NotFound" word={name} /><p class="small dim">{folder.waits}</p></div>)}
+      <h2>Folders</h2>
+      <FolderLink name="" label="All" folder={{ parents: shown.parents, counts: { failed: sum(shown, "failed"), working: sum(shown, "working"), unknown: sum(shown, "unknown"), ready: sum(shown, "ready") } }} chosen={chosen} />
+      {folders.map(([name, folder]) => <FolderLink key={name} name={name} label={name} folder={folder} chosen={chosen} />)}
     </nav>
   );
 }
@@ -186,13 +188,15 @@ function Filters({ shown }: { shown: Overview }) {
       {folder !== undefined && <a class="chip" href={folderAddress(query.get("folder")!)}>templates</a>}
       {group && group !== "unready" && <a class="chip on" aria-label={`Show ${GROUPS[group as Group]} and all others`} href={`/ui/${withQuery({ group: "", offset: "" })}`}>{GROUPS[group as Group]} ×</a>}
       <span class="small faint end">
-        {number(shown.matching)} of {number(shown.parents)} · <Copy quiet text={command("status", folder?.kind?.toLowerCase() ?? "", namespace && "-n", namespace, labels && "-l", labels)}>copy as command</Copy>
+        {number(shown.matching)} of {number(shown.parents)} · <Copy quiet text={command("status", folder?.kind?.toLowerCase() ?? "", ...option("-n", namespace), ...option("-l", labels), ...option("--text", query.get("text")), ...option("--only", group), ...option("--only", query.has("suspended") && "suspended"), ...option("--only", query.has("conflict") && "conflict"))}>copy as command</Copy>
       </span>
     </div>
   );
 }
 
-function Parents({ shown, selected, onSelect }: { shown: Overview; selected: number; onSelect: (at: number) => void }) {
+const option = (name: string, value: string | false | null): string[] => (value ? [name, value] : []);
+
+function Parents({ shown, selected, onSelect }: { shown: Overview; selected: number; onSelect: (address: string) => void }) {
   if (shown.order.length === 0) return <p class="empty">{nothing(shown)}</p>;
   return (
     <table aria-label="Parents">
@@ -208,16 +212,16 @@ const nothing = (shown: Overview): string =>
   shown.parents === 0 ? "There are no parents yet. Apply one of examples/, and it appears here." :
   place.value.query.get("group") === "unready" && [...place.value.query].length === 1 ? "All parents are ready." : "No parent matches.";
 
-function Row({ at, address, row, on, onSelect }: { at: number; address: string; row: ParentRow; on: boolean; onSelect: (at: number) => void }) {
+function Row({ at, address, row, on, onSelect }: { at: number; address: string; row: ParentRow; on: boolean; onSelect: (address: string) => void }) {
   const flash = useFlash(`${row.reason} ${row.message} ${row.current}`);
-  const { text, file, line } = located(row.message ?? "");
+  const { text, file, line } = located(shortened(row.message ?? "", row.namespace));
   const [first, rest] = sentences(text);
   return (
-    <tr id={`row-${at}`} class={`${on ? "on" : ""} ${flash ? "flash" : ""}`} onMouseDown={() => onSelect(at)}>
+    <tr id={`row-${at}`} class={`${on ? "on" : ""} ${flash ? "flash" : ""}`} onMouseDown={() => onSelect(address)}>
       <td><a class="name" href={`/ui/${parentAddress(address)}`}><b>{row.name}</b> <span class="dim">{row.namespace}</span></a><span class="small">{row.kind}{row.suspended && " · suspended"}</span></td>
       <td><State state={row.reason} group={row.group} /></td>
       <td class="why"><span class="first">{first}</span>{(rest || file) && <span class="small">{file && <><Source file={file} line={line} />{rest && " · "}</>}{rest}</span>}</td>
-      <td class="num dim">{row.children ? `${row.current ?? 0}/${row.children}` : "–"}</td>
+      <td class="num dim">{row.children ? <><span aria-hidden="true">{row.current ?? 0}/{row.children}</span><span class="hidden">{row.current ?? 0} of {row.children} ready</span></> : "–"}</td>
       <td class="num dim">{age(row.since, now.value) || "–"}</td>
     </tr>
   );

@@ -1,7 +1,7 @@
 // One parent: what it is made of, what waits for what, and who wrote each line of a child.
 import type { JSX, VNode } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { type Details, type Edge, type Group, type ManifestLine, open, type Parent, read, type TreeNode } from "./api";
+import { type Details, type Edge, type Edges, type Group, type ManifestLine, open, type Parent, read, reader, type TreeNode } from "./api";
 import { ChildChanges, ParentChanges } from "./changes";
 import { Conditions, Events, Readiness } from "./details";
 import { useFlash } from "./overview";
@@ -10,7 +10,7 @@ import { useBeat, useRead } from "./read";
 import { folderAddress, go, place, templateAddress, TIMELINE, withQuery } from "./router";
 import { Band, History } from "./timeline";
 import { arcs, conditionOf, groupOfParent, named, ROW, type TreeRow, treeRows, windowOf } from "./tree";
-import { age, command, located, number } from "./words";
+import { age, clock, command, curl, kindOf, kubectl, located, number, shortened } from "./words";
 
 export function ParentPage({ address }: { address: string }) {
   const parts = address.split("/");
@@ -21,12 +21,13 @@ export function ParentPage({ address }: { address: string }) {
   const shown = stream.value.value;
 
   // The edges follow from the templates and the children: they are read again when a state changes.
-  const states = useMemo(() => (shown && !shown.left ? childrenOf(shown).map(([, { state }]) => state).join() : ""), [shown]);
-  const [edges, setEdges] = useState<Edge[]>(UNKNOWN);
+  const states = useMemo(() => (shown && !shown.left ? childrenOf(shown).map(([, { state, message }]) => (state === "Waiting" ? message : state)).join() : ""), [shown]);
+  const [needs, setNeeds] = useState(UNKNOWN);
+  const { edges } = needs;
   useEffect(() => {
     if (!shown) return;
     let left = false;
-    read<{ edges: Edge[] }>(`${path}/edges`).then((found) => !left && setEdges(found.edges), () => undefined);
+    read<Edges>(`${path}/edges`).then((found) => !left && setNeeds(found), () => undefined);
     return () => {
       left = true;
     };
@@ -34,7 +35,7 @@ export function ParentPage({ address }: { address: string }) {
 
   const [opened, setOpened] = useState<ReadonlySet<string>>(new Set());
   const [unfolded, setUnfolded] = useState("");
-  const rows = useRows(shown, edges, opened, unfolded);
+  const rows = useRows(shown, needs, opened, unfolded);
   const selected = place.value.query.get("child") ?? "", tab = place.value.query.get("tab") ?? "";
   const at = rows.findIndex((row) => row.key === selected);
   // An object that is selected stays in view: also where it is in a fold, or comes into one.
@@ -83,8 +84,8 @@ export function ParentPage({ address }: { address: string }) {
           <Announced shown={shown} />
           <Head shown={shown} rows={rows} onSelect={select} />
           <Tree shown={shown} rows={rows} edges={edges} selected={selected} at={at} onSelect={selectRow} onToggle={toggle} />
-          {row?.key && !row.fold && !row.external
-            ? <Child key={row.key} path={path} parent={shown} row={row} edges={edges} onClose={() => select("")} onSelect={select} />
+          {row?.key && !row.fold && !isQuery(row)
+            ? <Child key={row.key} path={path} parent={shown} row={row} needs={needs} onClose={() => select("")} onSelect={select} />
             : selected && shown.left ? <section class="side"><p class="empty">Reading the objects …</p></section>
             : <Side path={path} shown={shown} tab={tab} details={details} onSelect={select} />}
           <Band entries={shown.timeline} events={details.value?.events ?? NO_EVENTS} present={present(shown)} onSelect={select}
@@ -99,7 +100,7 @@ export function ParentPage({ address }: { address: string }) {
 const AT_ONCE = 500, SLICE = 8;
 
 /** The rows of a parent. Those of many children come a moment later, so that the page goes on meanwhile; rows are made of the first portion and of the whole tree alone. */
-function useRows(shown: Parent | null, edges: Edge[], opened: ReadonlySet<string>, unfolded: string): TreeRow[] {
+function useRows(shown: Parent | null, edges: Edges, opened: ReadonlySet<string>, unfolded: string): TreeRow[] {
   const laid = useRef<Parent | null>(null);
   if (!shown?.left || !laid.current) laid.current = shown;
   const parent = laid.current;
@@ -148,7 +149,7 @@ function finished<T>(steps: Generator<unknown, T>): T {
 const NO_EVENTS: Details["events"] = [];
 
 /** The edges before they are read. */
-const UNKNOWN: Edge[] = [];
+const UNKNOWN: Edges = { edges: [], objects: {} };
 
 /** Seconds after which Events are read again: an Event changes no object. */
 const EVENTS_BEAT = 20;
@@ -173,7 +174,7 @@ function Head({ shown, rows, onSelect }: { shown: Parent; rows: TreeRow[]; onSel
     [rows, first],
   );
   const source = file ?? about?.edge?.file;
-  const rest = about ? first.slice(first.indexOf(":")) : first;
+  const rest = shortened(about ? first.slice(first.indexOf(":")) : first, namespace);
   return (
     <section class="head">
       <div>
@@ -277,7 +278,7 @@ function Tree({ shown, rows, edges, selected, at, onSelect, onToggle }: TreeProp
   });
   made.current = new Map(kept.map((each, at) => [rows[from + at]!, each]));
   return (
-    <section class="tree" aria-label="Objects">
+    <section class={total <= view[1] ? "tree fits" : "tree"} aria-label="Objects">
       <div class="row head" aria-hidden="true"><span>Object</span><span>State</span><span class="num">Ready</span><span class="num">Age</span><span>Needs</span></div>
       <div class="rows" ref={box} onScroll={measure} tabIndex={0} role="tree" aria-label={`Objects of ${shown.parent.kind} ${shown.parent.name}`} aria-activedescendant={rowId(selected)}>
         <div class="all" style={{ height: `${total}px` }}>
@@ -298,6 +299,14 @@ function Tree({ shown, rows, edges, selected, at, onSelect, onToggle }: TreeProp
   );
 }
 
+/** A time that a screen reader names: an age would be another one each second. */
+const time = (of: string): string => {
+  const at = Date.parse(of), today = Date.now() - at < DAY;
+  return today ? clock(at / 1000) : new Date(at).toLocaleDateString();
+};
+
+const DAY = 86_400_000;
+
 const rowId = (key: string): string => `object-${key.replaceAll(/[^\w-]/g, "_")}`;
 
 const shownState = (node: TreeNode): string => (node.kind === "Pod" && node.state === "Current" ? "Ready" : node.state ?? "");
@@ -311,18 +320,19 @@ function Row({ row, on, group, onSelect, onToggle }: { row: TreeRow; on: boolean
     <div id={rowId(row.key)} class={`row ${on ? "on" : ""} ${flash ? "flash" : ""}`} style={style} role="treeitem" aria-level={row.depth + 1} aria-posinset={row.place} aria-setsize={row.of} aria-selected={on} aria-expanded={row.fold ? row.open : undefined} onClick={click}>
       <span class="name">
         {row.ends.map((end, at) => <i key={at} class={at === row.ends.length - 1 ? (end ? "i l" : "i t") : end ? "i" : "i v"} aria-hidden="true" />)}
-        {row.fold ? <><span class="faint" aria-hidden="true">{row.open ? "▾" : "▸"}</span> <b>{row.fold}</b></> : <><b>{node.name}</b> <span class="kind">{node.kind}</span></>}
+        {row.fold ? <><span class="faint" aria-hidden="true">{row.open ? "▾" : "▸"}</span> <b>{row.fold}</b></> : <><b>{node.name}</b> <span class="kind">{node.kind}{row.external && !isQuery(row) && ", looked up"}</span></>}
       </span>
-      {row.external ? <span class="faint">–</span> : <State state={shownState(node)} {...(group && { group })} />}
+      {row.external && !node.state ? <span class="faint" aria-hidden="true">–</span> : <State state={shownState(node)} {...(group && { group })} />}
       <span class="num dim">{row.pods && <><span aria-hidden="true">{row.pods}</span><span class="hidden">{row.key ? "pods" : "children"}: {row.pods.replace("/", " of ")} ready</span></>}</span>
-      <span class="num dim"><Age time={node.creationTimestamp} otherwise="–" />{node.creationTimestamp && <span class="hidden"> old</span>}</span>
+      <span class="num dim"><span aria-hidden="true"><Age time={node.creationTimestamp} otherwise="–" /></span>{node.creationTimestamp && <span class="hidden">created {time(node.creationTimestamp)}</span>}</span>
       <span />
       {row.reason && (
-        <span class="reason" style={{ "--depth": row.depth }} title={row.reason}>
+        <span class="reason" style={{ "--depth": row.depth }} title={node.message ?? row.reason}>
           <span><Message text={row.reason} keys={row.awaited} onSelect={onSelect} /></span>{" "}
-          {node.since && <span>(for <Age time={node.since} />)</span>}{" "}
-          {node.restarts && node.restartedAt && <><span>· last <Age time={node.restartedAt} /> ago</span>{" "}</>}
-          {row.edge?.file && <span>· <Source file={row.edge.file} line={row.edge.line} /></span>}
+          {node.since && <span aria-hidden="true">(for <Age time={node.since} />)</span>}{" "}
+          {node.restarts && node.restartedAt && <><span aria-hidden="true">· last <Age time={node.restartedAt} /> ago</span>{" "}</>}
+          {row.edge?.file && <span><span aria-hidden="true">· </span><Source file={row.edge.file} line={row.edge.line} /></span>}
+          {node.since && <span class="hidden"> since {time(node.since)}</span>}
         </span>
       )}
     </div>
@@ -352,7 +362,9 @@ function Side({ path, shown, tab, details, onSelect }: SideProps) {
     <section class="side" aria-label={`${kind} ${name}`}>
       <div class="top">
         <h2>{kind} {name} <span class="dim">{namespace}</span></h2>
-        {chosen === "change" && <Copy quiet text={command("diff", `${kind.toLowerCase()}/${name}`, namespace ? "-n" : "", namespace ?? "")}>copy as command</Copy>}
+        <Copy quiet text={chosen === "events" ? kubectl(namespace || "default", "events", "--for", `${kindOf(shown.parent)}/${name}`)
+          : chosen === "history" ? curl(path, reader.value !== "")
+          : command(...(chosen === "change" ? ["diff", `${kind.toLowerCase()}/${name}`] : ["status", `${kind.toLowerCase()}/${name}`, "-o", "yaml"]), ...(namespace ? ["-n", namespace] : []))}>copy as command</Copy>
         <button type="button" class="plain narrow" aria-label="Close" onClick={() => go(withQuery({ tab: "" }), { replace: true })}>×</button>
       </div>
       <Tabs tabs={PARENT_TABS.map(([id, label]) => [id, label, id === "events" ? details.value?.events.length ?? 0 : 0] as const)} chosen={chosen} />
@@ -374,7 +386,7 @@ function EventsOf({ details }: { details: { value: Details | null; error: string
 
 function Tabs({ tabs, chosen }: { tabs: readonly (readonly [string, string, number])[]; chosen: string }) {
   return (
-    <div class="tabs" role="tablist" onKeyDown={onTabKey}>
+    <div class="tabs" role="tablist" aria-label="Parts of the object" onKeyDown={onTabKey}>
       {tabs.map(([id, label, count], at) => (
         <button type="button" key={id} role="tab" id={`tab-${id}`} aria-selected={chosen === id} aria-controls="part" tabIndex={chosen === id ? 0 : -1} class={chosen === id ? "on" : ""} onClick={() => go(withQuery({ tab: at === 0 && id === "manifest" ? "" : id }), { replace: true })}>
           {label}{count > 0 && <> <span class="faint">{count}</span></>}
@@ -396,38 +408,54 @@ function onTabKey(event: KeyboardEvent & { currentTarget: HTMLElement }): void {
   next?.click();
 }
 
-interface ChildProps { path: string; parent: Parent; row: TreeRow; edges: Edge[]; onClose: () => void; onSelect: (key: string) => void }
+/** Whether a row is a question such as `every NeonBranch in default`, and no object. */
+const isQuery = ({ external, node }: TreeRow): boolean => external && node.namespace === undefined;
 
-function Child({ path, parent, row, edges, onClose, onSelect }: ChildProps) {
+interface ChildProps { path: string; parent: Parent; row: TreeRow; needs: Edges; onClose: () => void; onSelect: (key: string) => void }
+
+function Child({ path, parent, row, needs: all, onClose, onSelect }: ChildProps) {
   const { node, key } = row;
-  const needs = edges.filter((edge) => edge.source === key), needed = edges.filter((edge) => edge.target === key);
+  const needs = all.edges.filter((edge) => edge.source === key), needed = all.edges.filter((edge) => edge.target === key);
   const version = `${node.state} ${node.message} ${node.restarts}`;
   const exists = node.uid !== undefined || node.depth > 1;
   const beat = useBeat(EVENTS_BEAT);
   const details = useRead<Details>(exists ? `${path}/details?child=${encodeURIComponent(key)}` : "", `${beat} ${version}`);
-  const own = node.depth === 1;
+  const other = row.external, own = node.depth === 1 && !other;
   const tabs = ([
-    ["manifest", "Manifest", 0, own], ["change", "Would change", 0, own], ["conditions", "Conditions", details.value?.conditions.length ?? 0, true], ["events", "Events", details.value?.events.length ?? 0, true],
-    ["needs", "Needs", needs.length, own], ["needed", "Needed by", needed.length, own], ["history", "History", 0, own],
+    ["manifest", "Manifest", 0, own || (other && exists)], ["change", "Would change", 0, own], ["conditions", "Conditions", details.value?.conditions.length ?? 0, !other || exists], ["events", "Events", details.value?.events.length ?? 0, !other || exists],
+    ["needs", "Needs", needs.length, own], ["needed", "Needed by", needed.length, own || other], ["history", "History", 0, own],
   ] as const).flatMap(([id, label, count, shown]) => (shown ? [[id, label, count] as const] : []));
   const wanted = place.value.query.get("tab") ?? "";
   const tab = tabs.find(([id]) => id === wanted)?.[0] ?? tabs[0]![0];
   const { kind, name, namespace } = parent.parent;
+  /** What prints the same as this part of the page. */
+  const commandOf = (): string => {
+    const of = `${kind.toLowerCase()}/${name}`, within = namespace ? ["-n", namespace] : [];
+    if (tab === "history") return curl(path, reader.value !== "");
+    if (tab === "change") return command("diff", of, ...within);
+    if (tab === "needs" || tab === "needed") return command("graph", of, ...within);
+    if (tab === "events") return kubectl(node.namespace || "default", "events", "--for", `${kindOf(node)}/${node.name}`);
+    if (tab === "manifest" && !other) return command("blame", of, `${kindOf(node)}/${node.name}`, ...within);
+    // It prints no content of a Secret.
+    if (tab === "conditions" || node.kind === "Secret") return kubectl(node.namespace, "describe", kindOf(node), node.name);
+    return kubectl(node.namespace, "get", kindOf(node), node.name, "-o", "yaml", "--show-managed-fields");
+  };
   return (
     <section class="side" aria-label={`${node.kind} ${node.name}`}>
       <div class="top">
         <h2>{node.kind} {node.name} <span class="dim">{node.namespace}</span></h2>
-        <State state={node.state ?? ""} />
-        <Copy quiet text={command(...(tab === "change" ? ["diff", `${kind.toLowerCase()}/${name}`] : ["blame", `${kind.toLowerCase()}/${name}`, `${node.kind.toLowerCase()}/${node.name}`]), namespace ? "-n" : "", namespace ?? "")}>copy as command</Copy>
+        {node.state && <State state={node.state} />}
+        <Copy quiet text={commandOf()}>copy as command</Copy>
         <button type="button" class="plain" aria-label="Close" onClick={onClose}>×</button>
       </div>
-      {node.message && groupOf(node.state) !== "ready" && <p class="message"><Message text={node.message} keys={row.awaited} onSelect={onSelect} />{node.since && ` (for ${age(node.since, now.value)})`}{row.edge?.file && <> · <Source file={row.edge.file} line={row.edge.line} /></>}</p>}
+      {!other && node.message && groupOf(node.state) !== "ready" && <p class="message"><Message text={shortened(node.message, namespace)} keys={row.awaited} onSelect={onSelect} />{node.since && ` (for ${age(node.since, now.value)})`}{row.edge?.file && <> · <Source file={row.edge.file} line={row.edge.line} /></>}</p>}
+      {other && <p class="message">{node.state === "NotFound" ? "It does not exist. " : node.state ? "" : `Its state is not shown, because ${node.message ?? "it is not read"}. `}No template of this parent makes it: they look it up.</p>}
       <Tabs tabs={tabs} chosen={tab} />
       <div id="part" role="tabpanel" aria-labelledby={`tab-${tab}`}>
       {tab === "manifest" ? <Manifest path={path} child={key} version={version} node={node} />
         : tab === "change" ? <ChildChanges path={path} child={key} version={version} />
         : tab === "history" ? <History entries={parent.timeline} child={key} onSelect={onSelect} />
-        : tab === "needs" || tab === "needed" ? <Edges edges={tab === "needs" ? needs : needed} known={edges !== UNKNOWN} end={tab === "needs" ? "target" : "source"} parent={parent} onSelect={onSelect} />
+        : tab === "needs" || tab === "needed" ? <EdgesOf edges={tab === "needs" ? needs : needed} all={all} end={tab === "needs" ? "target" : "source"} parent={parent} onSelect={onSelect} />
         : !exists ? <p class="empty">It does not exist yet.</p>
         : tab === "events" ? <EventsOf details={details} />
         : details.value === null ? <p class="empty">{details.error || "Reading it …"}</p>
@@ -437,17 +465,17 @@ function Child({ path, parent, row, edges, onClose, onSelect }: ChildProps) {
   );
 }
 
-function Edges({ edges, known, end, parent, onSelect }: { edges: Edge[]; known: boolean; end: "source" | "target"; parent: Parent; onSelect: (key: string) => void }) {
-  if (!known) return <p class="empty">Reading them …</p>;
+function EdgesOf({ edges, all, end, parent, onSelect }: { edges: Edge[]; all: Edges; end: "source" | "target"; parent: Parent; onSelect: (key: string) => void }) {
+  if (all === UNKNOWN) return <p class="empty">Reading them …</p>;
   if (edges.length === 0) return <p class="empty">{end === "target" ? "It reads no other object, and comes after none." : "No other child reads it, or comes after it."}</p>;
   return (
     <ul class="edges">
       {edges.map((edge) => {
-        const node = parent.nodes[edge[end]];
+        const node = parent.nodes[edge[end]] ?? all.objects[edge[end]];
         return (
           <li key={`${edge[end]}${edge.label}`}>
             {node ? <button type="button" class="plain link" onClick={() => onSelect(edge[end])}>{node.kind} {node.name}</button> : <b>{edge[end].split("/").filter(Boolean).join(" ")}</b>}
-            {node && <State state={node.state ?? ""} />}
+            {node?.state && <State state={node.state} />}
             <span class="small dim">{edge.label}{edge.file && <> · <Source file={edge.file} line={edge.line} /></>}{edge.cycle && <span class="s failed"> · part of a cycle</span>}</span>
           </li>
         );

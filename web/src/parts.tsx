@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { computed, signal } from "@preact/signals";
-import { type Connection, type Group, reader, signOut } from "./api";
+import { cluster, type Connection, type Group, reader, signOut } from "./api";
 import { go, templateAddress } from "./router";
 import { age } from "./words";
 
@@ -105,6 +105,7 @@ export function Bar({ crumbs, connection, search, onSearch }: {
         <svg width="18" height="18" viewBox="0 0 18 18" aria-hidden="true"><path class="lines" d="M3 5h7M3 9h12M3 13h9" stroke-width="2" stroke-linecap="round" /><circle class="dot" cx="13.5" cy="5" r="1.6" /></svg>
         ssa-operator
       </a>
+      {cluster.value && <span class="cluster" title="The cluster: the context of the operator's kubeconfig"><span class="hidden">Cluster </span>{cluster}</span>}
       <nav class="crumbs" aria-label="Where you are">{crumbs}</nav>
       <label class="find">
         <span class="hidden">Find a parent</span>
@@ -190,7 +191,7 @@ export function Line({ values, bars = false }: { values: number[]; bars?: boolea
     return (
       <svg class="chart bars" viewBox={`0 0 ${width} ${height}`} preserveAspectRatio="none" aria-hidden="true">
         {values.map((value, at) => value > 0 && <rect key={at} x={x(at) - 2} y={y(value)} width="3" height={height - y(value)} />)}
-        <path d={`M0 ${height - 0.5}H${width}`} />
+        <path class="ground" d={`M0 ${height - 0.5}H${width}`} />
       </svg>
     );
   }
@@ -200,6 +201,7 @@ export function Line({ values, bars = false }: { values: number[]; bars?: boolea
     <svg class="chart" viewBox={`0 0 ${width} ${height}`} preserveAspectRatio="none" aria-hidden="true">
       {path && <path class="area" d={`${path}V${height}H${x(0).toFixed(1)}z`} />}
       {path && <path class="line" d={path} />}
+      <path class="ground" d={`M0 ${height - 0.5}H${width}`} />
     </svg>
   );
 }

@@ -1,11 +1,11 @@
 // What happened in the last hour: a band to look at, and the same in words.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { type Entry, type FolderTimeline, type Group, type ObjectEvent, open } from "./api";
+import { type Entry, type FolderTimeline, type Group, type ObjectEvent, open, reader } from "./api";
 import { apart, endAround, HOUR, type Lane, type Mark, marks, segments, SPANS, spanSince, ticks, zoomed } from "./band";
-import { Bar, now, State, useKeys } from "./parts";
+import { Bar, Copy, now, State, useKeys } from "./parts";
 import { useBeat, useRead } from "./read";
 import { go, parentAddress } from "./router";
-import { age, clock, plural } from "./words";
+import { age, clock, curl, plural } from "./words";
 
 const LANES: Record<Lane, string> = { ready: "Ready", reconciles: "Reconciles", others: "Others", events: "Events" };
 const LANE = 24, TOP = 22, MARK = 14, EDGE = 8;
@@ -105,7 +105,7 @@ export function Band({ entries, events, present, link, onSelect }: BandProps) {
       </div>
       <div class="said small">
         <p aria-live="polite">{mark ? <Said mark={mark} onSelect={onSelect} /> : <span class="faint">{found.length === 0 ? "Nothing happened in the last hour, as far as this process has seen." : "Choose a mark to read what happened."}</span>}</p>
-        <span class="spans end">
+        <span class="spans end" role="group" aria-label="Length of the band">
           {link && <a class="link" href={link.href}>{link.word}</a>}
           {SPANS.filter((each) => [3600, 900, 300, 60].includes(each)).map((each) => (
             <button type="button" key={each} class={each === span ? "chip on" : "chip"} aria-pressed={each === span} onClick={() => { setSpan(each); setEnd(mark ? endAround(mark.at, each, time) : null); }}>
@@ -209,7 +209,7 @@ export function History({ entries, child = "", onSelect, parents = false, events
   const shown = all ? found : found.slice(0, SHOWN);
   return (
     <>
-    <ol class={parents ? "history many" : "history"}>
+    <ol class={parents ? "history many" : "history"} aria-label="What happened, the newest first">
       {shown.map(([id, entry, event]) => (
         <li key={id} class={fresh(entry) ? "flash" : undefined}>
           <span class="num faint" title={`${age(new Date(entry.at * 1000).toISOString(), now.value)} ago`}>{clock(entry.until ?? entry.at)}</span>
@@ -249,7 +249,8 @@ export function FolderTimelinePage({ folder }: { folder: string }) {
       {stream.error.value && <p class="banner" role="alert">{stream.error.value}</p>}
       {shown === null ? <main class="empty"><h1 class="hidden">{folder}</h1>{stream.error.value ? <a class="link" href="/ui/">All folders</a> : "Waiting for the operator …"}</main> : (
         <main class="hour">
-          <section class="head"><div><h1>{folder}</h1><p class="why dim">What happened to its parents in the last hour.</p></div></section>
+          <section class="head"><div><h1>{folder}</h1><p class="why dim">What happened to its parents in the last hour.</p></div>
+            <div class="facts"><Copy text={curl(`/api/v1/folders/${encodeURIComponent(folder)}/timeline`, reader.value !== "")}>Copy as command</Copy></div></section>
           <div class="scroll">
             {[...(read.value?.notes ?? []), read.error].filter(Boolean).map((note) => <p class="message" key={note}>{note}</p>)}
             <History entries={shown.entries} events={events} parents />

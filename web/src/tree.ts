@@ -1,7 +1,7 @@
 // The rows of a tree: which are folded, how high they are, and which a window shows. All of it is a function of its arguments.
-import type { Condition, Edge, Group, Parent, TreeNode } from "./api";
+import type { Condition, Edge, Edges, Group, LookedUp, Parent, TreeNode } from "./api";
 import { groupOf } from "./parts";
-import { plural } from "./words";
+import { plural, shortened } from "./words";
 
 export const ROW = 28;
 export const REASON = 20;
@@ -28,7 +28,7 @@ export interface TreeRow {
   /** The label of folded siblings; "" for an object. */
   fold: string;
   open: boolean;
-  /** Whether a query names it and nothing is known of it here. */
+  /** Whether a template looks it up: it is no child. */
   external: boolean;
   top: number;
   height: number;
@@ -41,7 +41,7 @@ const STEP = 250;
 
 /** The rows of a parent's children; `opened` are the folds that the reader opened, and the object `shown` is in none. It pauses where a browser may do
  * something else, because there may be thousands of children. */
-export function* treeRows(parent: Parent, edges: Edge[], opened: ReadonlySet<string>, shown: string): Generator<undefined, TreeRow[]> {
+export function* treeRows(parent: Parent, { edges, objects }: Edges, opened: ReadonlySet<string>, shown: string): Generator<undefined, TreeRow[]> {
   const rows: TreeRow[] = [];
   let top = 0;
   const add = (row: Omit<TreeRow, "top" | "height">): void => {
@@ -71,37 +71,35 @@ export function* treeRows(parent: Parent, edges: Edge[], opened: ReadonlySet<str
   yield;
   const roots = branches(parent, shown);
   yield;
-  const { kind, name, creationTimestamp } = parent.parent;
+  const { kind, name, namespace, creationTimestamp } = parent.parent;
   const ready = roots.filter(({ node }) => groupOf(node.state) === "ready").length;
   const state = conditionOf(parent, "Ready")?.reason ?? "Unknown";
   add({ key: "", node: { kind, name, state, depth: 0, ...(creationTimestamp && { creationTimestamp }) }, depth: 0, ends: NONE_ENDS, place: 1, of: 1, reason: "", pods: roots.length ? `${ready}/${roots.length}` : "", edge: undefined, awaited: NONE, fold: "", open: true, external: false });
   /** Adds the rows of siblings, of which `more` follow, and returns how many these are in all. */
-  function* walk(branches: Branch[], ends: boolean[], above: string, more: number): Generator<undefined, number> {
-    const folds = foldable(branches, blockers, above);
+  function* walk(branches: Branch[], ends: boolean[], /** The key of their owner, null for those of a fold. */ above: string | null, more: number): Generator<undefined, number> {
+    const folds = above === null ? new Map<Branch, Fold>() : foldable(branches, blockers, above);
     const drawn = folds.size ? branches.filter((branch) => {
       const fold = folds.get(branch);
-      return fold === undefined || fold.first === branch || opened.has(fold.key);
+      return fold === undefined || fold.members[0] === branch;
     }) : branches;
     // Siblings share these, because there may be thousands.
     const inner = [...ends, false], outer = [...ends, true];
-    const of = drawn.length + more + [...new Set(folds.values())].filter(({ key }) => opened.has(key)).length;
-    let place = 0;
+    const of = drawn.length + more;
     for (const [at, branch] of drawn.entries()) {
       if (rows.length % STEP === STEP - 1) yield;
       const { key, node } = branch;
-      const end = at === drawn.length - 1 && !more;
-      place++;
+      const own = at === drawn.length - 1 && !more ? outer : inner, place = at + 1;
       const fold = folds.get(branch);
-      if (fold?.first === branch) {
-        const open = opened.has(fold.key);
-        add({ key: fold.key, node: { ...node, name: "" }, depth: inner.length, ends: end && !open ? outer : inner, place, of, reason: "", pods: node.kind === "Pod" ? `${fold.size}/${fold.size}` : "", edge: undefined, awaited: NONE, fold: plural(fold.size, node.kind), open, external: false });
-        if (!open) continue;
-        place++;
+      if (fold) {
+        const open = opened.has(fold.key), size = fold.members.length;
+        add({ key: fold.key, node: { ...node, name: "" }, depth: inner.length, ends: own, place, of, reason: "", pods: node.kind === "Pod" ? `${size}/${size}` : "", edge: undefined, awaited: NONE, fold: plural(size, node.kind), open, external: false });
+        if (open) yield* walk(fold.members, own, null, 0);
+        continue;
       }
       const waits = node.state === "Waiting";
       const targets = waits ? awaited.get(key) : undefined;
-      add({ key, node, depth: inner.length, ends: end ? outer : inner, place, of, reason: reason(node), pods: branch.pods ? `${branch.ready}/${branch.pods}` : "", edge: waits ? lines.get(key) : undefined, awaited: targets ? [...targets] : NONE, fold: "", open: true, external: false });
-      if (branch.below.length) yield* walk(branch.below, end ? outer : inner, key, 0);
+      add({ key, node, depth: inner.length, ends: own, place, of, reason: reason(node, namespace), pods: branch.pods ? `${branch.ready}/${branch.pods}` : "", edge: waits ? lines.get(key) : undefined, awaited: targets ? [...targets] : NONE, fold: "", open: true, external: false });
+      if (branch.below.length) yield* walk(branch.below, own, key, 0);
     }
     return of;
   }
@@ -109,7 +107,7 @@ export function* treeRows(parent: Parent, edges: Edge[], opened: ReadonlySet<str
   let left = outside.size;
   for (const target of outside) {
     const place = of - left + 1;
-    add({ key: target, node: outsideNode(target), depth: 1, ends: [--left === 0], place, of, reason: "", pods: "", edge: undefined, awaited: NONE, fold: "", open: true, external: true });
+    add({ key: target, node: outsideNode(target, objects[target]), depth: 1, ends: [--left === 0], place, of, reason: "", pods: "", edge: undefined, awaited: NONE, fold: "", open: true, external: true });
   }
   return rows;
 }
@@ -152,7 +150,7 @@ function branches(parent: Parent, shown: string): Branch[] {
   return roots;
 }
 
-interface Fold { key: string; first: Branch; size: number }
+interface Fold { key: string; members: Branch[] }
 
 /** The siblings that fold, each with its fold. */
 function foldable(siblings: Branch[], blockers: ReadonlySet<string>, above: string): Map<Branch, Fold> {
@@ -168,15 +166,15 @@ function foldable(siblings: Branch[], blockers: ReadonlySet<string>, above: stri
   }
   for (const [kind, alike] of kinds) {
     if (alike.length < FOLD_FROM) continue;
-    const fold = { key: `fold:${above}:${kind}`, first: alike[0]!, size: alike.length };
+    const fold = { key: `fold:${above}:${kind}`, members: alike };
     for (const branch of alike) folds.set(branch, fold);
   }
   return folds;
 }
 
 /** Why an object isn't well, and how often the containers of a pod restarted; "" for one that is well. */
-const reason = (node: TreeNode): string => {
-  const message = groupOf(node.state) === "ready" ? "" : node.message ?? "";
+const reason = (node: TreeNode, namespace: string | undefined): string => {
+  const message = groupOf(node.state) === "ready" ? "" : shortened(node.message ?? "", namespace);
   if (!node.restarts) return message;
   const restarted = `restarted ${plural(node.restarts, "time")}`;
   return message ? `${message} · ${restarted}` : restarted;
@@ -213,10 +211,11 @@ const blocks = (parent: Parent, edge: Edge): boolean => {
 };
 
 /** A target that is no child: an object of another owner, or a question such as `every NeonBranch in default`. */
-function outsideNode(target: string): TreeNode {
+function outsideNode(target: string, known: LookedUp | undefined): TreeNode {
+  if (known) return { ...known, depth: 1 };
   const [group, kind, namespace, name] = target.split("/");
   if (name === undefined || target.includes(" ")) return { kind: "looked up", name: target, depth: 1 };
-  return { group: group!, kind: `${kind}, looked up`, namespace: namespace!, name, depth: 1 };
+  return { group: group!, kind: kind!, namespace: namespace!, name, depth: 1 };
 }
 
 /** The first and the last row that a window of this height shows, with some more on each side. */
@@ -253,7 +252,7 @@ export function arcs(rows: TreeRow[], edges: Edge[], selected: string): Arc[] {
     if (source === undefined || target === undefined || source === target) continue;
     const own = edge.source === selected || edge.target === selected;
     // What is known of an object that only a query names is what the one that waits says.
-    const blocked = source.node.state === "Waiting" && (target.external ? named(source.node.message ?? "", [edge.target]).some((part) => part.key) : groupOf(target.node.state) !== "ready");
+    const blocked = source.node.state === "Waiting" && (target.external && !target.node.state ? named(source.node.message ?? "", [edge.target]).some((part) => part.key) : groupOf(target.node.state) !== "ready");
     const key = `${edge.source}>${edge.target}`;
     if (!own && !blocked || seen.has(key)) continue;
     seen.add(key);

@@ -26,7 +26,18 @@ export const plural = (count: number, word: string): string => {
 /** A word as a shell takes it. */
 export const shellWord = (word: string): string => (/^[\w./:@=-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 
-export const command = (...words: string[]): string => ["ssa-operator", ...words.filter(Boolean).map(shellWord)].join(" ");
+const commandOf = (...words: string[]): string => words.filter(Boolean).map(shellWord).join(" ");
+
+export const command = (...words: string[]): string => commandOf("ssa-operator", ...words);
+
+/** A command of kubectl about an object of a namespace, "" for one of the whole cluster. */
+export const kubectl = (namespace: string | undefined, ...words: string[]): string => commandOf("kubectl", ...words, ...(namespace ? ["-n", namespace] : []));
+
+/** `Deployment.apps`: a kind as kubectl takes it. */
+export const kindOf = ({ kind, group }: { kind: string; group?: string }): string => (group ? `${kind}.${group}` : kind);
+
+/** What reads an address of the operator, for what it alone knows. */
+export const curl = (path: string, token: boolean): string => `curl -s ${token ? '-H "Authorization: Bearer $TOKEN" ' : ""}${shellWord(location.origin + path)}`;
 
 /** The kind and the name of a label, such as `Deployment/web` or `ConfigMap default/settings`. */
 export function labelParts(label: string): [string, string] {
@@ -39,3 +50,7 @@ export function located(message: string): { text: string; file?: string; line?: 
   const found = /^([\w./-]+):(\d+): /.exec(message);
   return found ? { text: message.slice(found[0].length), file: found[1]!, line: Number(found[2]) } : { text: message };
 }
+
+/** A message without the namespace of the parent, which the page names above. */
+export const shortened = (message: string, namespace: string | undefined): string =>
+  (namespace ? message.replace(/\b([A-Z]\w{0,63}) ([a-z0-9.-]{1,63})\//g, (whole, kind, found) => (found === namespace ? `${kind} ` : whole)) : message);

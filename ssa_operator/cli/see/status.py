@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -27,6 +28,18 @@ if TYPE_CHECKING:
     from ssa_operator.tools.tree.tree_view import Line
 
 
+class Shown(StrEnum):
+    """What `--only` selects; the words are those of the web view's addresses."""
+
+    UNREADY = "unready"
+    FAILED = "failed"
+    WORKING = "working"
+    UNKNOWN = "unknown"
+    READY = "ready"
+    SUSPENDED = "suspended"
+    CONFLICT = "conflict"
+
+
 EXAMPLE = "ssa-operator status echo/hello -n default"
 
 
@@ -42,6 +55,19 @@ def status(
     namespace: ShownNamespaces = None,
     all_namespaces: AllNamespaces = False,
     selector: ShownSelector = "",
+    text: Annotated[
+        str,
+        typer.Option(
+            metavar="WORDS", help="Show only parents whose kind, name, reason or message has each of these words."
+        ),
+    ] = "",
+    only: Annotated[
+        list[Shown] | None,
+        typer.Option(
+            help="Show only parents in this state (repeatable). failed needs a change, working may become ready "
+            "by itself, and in a conflict others change its fields."
+        ),
+    ] = None,
     watch: Watch = False,
     output: ListOption = ListFormat.TABLE,
     context: Context = None,
@@ -70,7 +96,8 @@ def status(
 
     async def entries(listings: Listings, mapper: RESTMapper) -> list[dict[str, Any]]:
         found = await list_parents(listings, mapper, folders, namespaces, wanted, selector)
-        return await parent_entries(listings, mapper, found, time.time(), namespaces=namespaces)
+        shown = await parent_entries(listings, mapper, found, time.time(), namespaces=namespaces)
+        return [each for each in shown if _fits(each, text.lower().split(), only or ())]
 
     async def work() -> None:
         async with connection.connect(cluster_target(kubeconfig, context)) as client:
@@ -88,6 +115,17 @@ def status(
                 await printing.show_changes(watches, lambda: entries(watches, mapper), draw, output.data_format)
 
     connection.run(work())
+
+
+def _fits(parent: Mapping[str, Any], words: Sequence[str], only: Sequence[Shown]) -> bool:
+    from ssa_operator.tools.tree.tree_view import READY, condition, group_of, has_conflict, searched_text
+
+    searched = searched_text(parent) if words else ""
+    states = {group_of(parent)}
+    states |= {Shown.UNREADY} if READY not in states else set()
+    states |= {Shown.SUSPENDED} if condition(parent, "Suspended") is not None else set()
+    states |= {Shown.CONFLICT} if has_conflict(parent) else set()
+    return all(word in searched for word in words) and states.issuperset(only)
 
 
 def _draw(found: Sequence[Mapping[str, Any]], now: float, *, wide: bool) -> list[Line]:

@@ -136,6 +136,32 @@ def not_ready_since(parent: Mapping[str, Any]) -> str | None:
     return time if isinstance(time, str) else None
 
 
+READY, WORKING, FAILED, UNKNOWN = "ready", "working", "failed", "unknown"
+"""The groups of parents: Ready, may become ready by itself, needs a change, not reported yet."""
+
+
+def group_of(parent: Mapping[str, Any]) -> str:
+    """READY, WORKING, FAILED or UNKNOWN."""
+    ready = condition(parent, "Ready")
+    if ready is not None and ready.get("status") == "True":
+        return READY
+    return FAILED if condition(parent, "Stalled") is not None else WORKING if ready else UNKNOWN
+
+
+def has_conflict(parent: Mapping[str, Any]) -> bool:
+    """Whether another field manager changes what its templates write, or its status."""
+    ready = condition(parent, "Ready") or {}
+    return ready.get("reason") == "Conflict" or condition(parent, "Conflict") is not None
+
+
+def searched_text(parent: Mapping[str, Any]) -> str:
+    """The text that a search looks at, in small letters."""
+    ready = condition(parent, "Ready") or {}
+    message = "" if ready.get("status") == "True" else str(ready.get("message", ""))
+    named = f"{parent['kind']} {parent['namespace']}/{parent['name']}"
+    return f"{named} {ready.get('reason', 'Unknown')} {message}".lower()
+
+
 def urgency(parent: Mapping[str, Any]) -> tuple[Any, ...]:
     """The sort key of a parent: first those that need a change, then those that may become ready, then the others."""
     ready, states = condition(parent, "Ready"), {child.get("state") for child in parent["resources"]}

@@ -256,6 +256,15 @@ async def test_parents_that_are_not_ready_come_first_and_are_counted(desk: Desk,
     parents = [line.split()[1].rpartition("/")[2] for line in out.splitlines() if line.startswith("Echo ")]
     assert parents == ["unreported", "a-ready", "b-ready"]
     assert out.splitlines()[-1] == "3 parents: 1 Unknown, 2 Ready"
+    for chosen, shown in (
+        (("--only=unready",), "unreported"),
+        (("--only=ready", "--text=b-READY echo"), "b-ready"),
+        (("--text=nosuch",), "no parents"),
+        (("--only=unready", "--only=suspended"), "no parents"),
+    ):
+        _, out, _ = await run("status", *chosen, f"--namespace={desk.namespace}", f"--kubeconfig={desk.kubeconfig}")
+        assert shown in out
+        assert not any(each in out for each in {*parents} - {shown})
 
 
 @pytest.mark.more_cases
