@@ -91,7 +91,7 @@ class ObjectClaims(Mapping[Identity, str]):
         if uid not in self.parents:
             return
         # A manifest that is applied only if its object is absent claims nothing from another parent.
-        own, shared = _applied(plan.steps, ApplyPolicy.ALWAYS), _applied(plan.steps, ApplyPolicy.SHARED)
+        own, shared = objects_applied(plan.steps, ApplyPolicy.ALWAYS), objects_applied(plan.steps, ApplyPolicy.SHARED)
         claimed = own | shared
         if self.planned_shares is not None:
             self.planned_shares[uid] = _shares(plan.steps)
@@ -155,7 +155,8 @@ class ObjectClaims(Mapping[Identity, str]):
                 del self._refused_parents[identity]
 
 
-def _applied(steps: Iterable[Step], policy: ApplyPolicy) -> frozenset[Identity]:
+def objects_applied(steps: Iterable[Step], policy: ApplyPolicy) -> frozenset[Identity]:
+    """The objects that a parent's manifests with this policy are about."""
     return frozenset(
         step.identity for step in steps if step.manifest is not None and step.manifest.instructions.apply is policy
     )

@@ -20,6 +20,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ssa_operator.objects.annotations import ApplyPolicy
 from ssa_operator.objects.cluster_view import OfflineClusterView
 from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.objects.kinds import KindState
@@ -30,6 +31,7 @@ from ssa_operator.objects.render_result import Document, Rendered, RenderProblem
 from ssa_operator.objects.source_location import FieldPath, SourceLocation
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.reconcile.child_needs import named_objects, rendered_kinds
+from ssa_operator.reconcile.object_claims import objects_applied
 from ssa_operator.reconcile.observation import make_observed
 from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents
 from ssa_operator.reconcile.parent_records.rules import identity_key
@@ -187,7 +189,7 @@ class OfflineCluster:
     """Whether objects are judged by the built-in rules alone, because they are made up to be ready by these."""
 
     claims: dict[Identity, Identity] = field(default_factory=dict)
-    """The first parent that renders each object."""
+    """The first parent that renders each object for itself alone."""
 
     def created(self, parent: Document) -> tuple[Folder, dict[str, Any]]:
         """The template folder of a parent, and the parent as the API server returns it.
@@ -226,8 +228,8 @@ class OfflineCluster:
             rendered = verified(folder, body, view, rendered, built_in_readiness=self.built_in_readiness)
         observed = self._observed(body, rendered, folder)
         steps = (*steps_of(observed, rendered.without_hooks), *steps_of(observed, rendered.finalizing))
-        for step in steps:
-            self.claims.setdefault(step.identity, observed.parent.identity)
+        for identity in objects_applied(steps, ApplyPolicy.ALWAYS):
+            self.claims.setdefault(identity, observed.parent.identity)
         status = render_status(folder, body, view, {} if self.built_in_readiness else rendered.ready_when)
         return OfflineParent(
             folder=folder, created=created, observed=observed, rendered=rendered, status=status, steps=steps

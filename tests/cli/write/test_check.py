@@ -518,6 +518,20 @@ async def test_a_crd_with_values_of_wrong_types_is_a_finding_beside_those_of_all
     assert found[0]["message"].endswith("spec.scope must be a string, and this is a number")
 
 
+@pytest.mark.parametrize(("policy", "expected"), [("Always", 1), ("IfNotPresent", 0), ("Once", 0), ("Shared", 0)])
+async def test_an_object_of_two_examples_is_a_finding_where_one_alone_may_have_it(
+    tmp_path: Path, policy: str, expected: int
+) -> None:
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: same, annotations: {ssa-operator.dev/apply: POLICY}}\n"
+    folder = project(tmp_path, map=text.replace("POLICY", policy))
+    (folder / "examples" / "other.yaml").write_text(ECHO.replace("hello", "other"))
+    code, found, _ = await check(folder)
+    assert (code, ["belongs to Echo default/hello already" in each["message"] for each in found]) == (
+        expected,
+        [True] * expected,
+    )
+
+
 async def test_a_folder_of_crds_that_does_not_exist_is_one_line(tmp_path: Path) -> None:
     project(tmp_path, web=WEB)
     code, out, err = await run("check", f"--templates={tmp_path / 'templates'}", "--crds=nosuch")
