@@ -1,66 +1,68 @@
-"""The overview of ten thousand parents in a browser."""
+"""The overview of ten thousand parents in a browser, of an operator on a real API server."""
 
 from __future__ import annotations
 
-from typing import Any, cast
+import asyncio
+from pathlib import Path
 
-import msgspec
 import pytest
-from aiohttp import web
-from playwright.async_api import async_playwright, expect
+from playwright.async_api import expect
 
-from benchmarks.web import FOLDER, page_routes, rows_of, serving
-from ssa_operator.web.event_stream import EventStreams, paced
-from ssa_operator.web.figures import FigureSamples
-from ssa_operator.web.overview import make_overview
-from ssa_operator.web.routes import _page_of
+from ssa_operator.operator.http import Server
+from ssa_operator.web.routes import WebView
 from tests.docs.browser import BROWSER
-from tests.web.test_pages import PATIENCE
+from tests.operator.harness import Desk, Operate, echo, only
+from tests.web.test_pages import browser_page
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(BROWSER is None, reason="needs Chromium or Chrome")]
+pytestmark = [
+    pytest.mark.exhaustive,
+    pytest.mark.cluster,
+    pytest.mark.skipif(BROWSER is None, reason="needs Chromium or Chrome"),
+]
 
+PARENTS = 10_000
+WAITING = 200
+AT_ONCE = 100
 
-async def test_a_reader_finds_one_of_ten_thousand_parents() -> None:
-    operator, rows = rows_of(10_000)
-    figures, streams = FigureSamples().figures(), EventStreams()
-
-    async def overview(request: web.Request) -> web.StreamResponse:
-        wanted, offset, limit = _page_of(request)
-
-        def value() -> dict[str, Any]:
-            found = make_overview(operator, rows, figures, wanted, {FOLDER}, offset=offset, limit=limit)
-            return cast("dict[str, Any]", msgspec.to_builtins(found))
-
-        return await streams.send(request, paced(value, lambda: 0), _allowed, "reader")
-
-    routes = [web.get("/api/v1/overview", overview), *page_routes({"reader": {"user": "", "cluster": "in-cluster"}})]
-    async with serving(*routes) as base, async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        page = await browser.new_page(base_url=base)
-        page.set_default_timeout(PATIENCE)
-        expect.set_options(timeout=PATIENCE)
-        await page.goto("/ui/")
-        # What needs a change comes first, in pages.
-        first = page.get_by_role("row", name="web-00000")
-        await expect(first).to_contain_text("1 of 2 are ready")
-        shown = page.locator("main")
-        await expect(shown).to_contain_text("10\u2009000")
-        assert await page.evaluate("document.querySelectorAll('*').length") < 2000
-        await page.get_by_role("button", name="not ready").or_(page.get_by_role("link", name="not ready")).click()
-        await expect(shown).to_contain_text("200")
-        await page.goto("/ui/?offset=9990")
-        await expect(page.get_by_role("row", name="web-09969")).to_contain_text("Ready")
-        await page.keyboard.press("/")
-        await page.keyboard.type("web-04711")
-        await expect(page.get_by_role("row")).to_have_count(2)
-        await expect(page.get_by_role("row", name="web-04711")).to_be_visible()
-        # Its address finds the same.
-        await page.goto(page.url)
-        await expect(page.get_by_role("row")).to_have_count(2)
-        await page.goto("/ui/?namespace=team-7&group=ready")
-        await expect(page.get_by_role("row", name="web-00007")).to_be_visible()
-        await browser.close()
+WAITS = """\
+{% if spec.replicas == 2 %}
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: "{{ name }}"}
+data: {url: "{{ lookup('v1', 'ConfigMap', 'missing').data.url }}"}
+{% endif %}
+"""
 
 
-async def _allowed() -> None:
-    pass
+async def test_a_reader_finds_one_of_ten_thousand_parents(desk: Desk, operate: Operate, templates: Path) -> None:
+    only(templates, map=WAITS)
+    names = [f"web-{number:05}" for number in range(PARENTS)]
+    for begin in range(0, PARENTS, AT_ONCE):
+        chosen = range(begin, begin + AT_ONCE)
+        # A step of 50 spreads those that wait over all.
+        await asyncio.gather(*(desk.apply(echo(names[at], replicas=1 + (at % 50 == 0))) for at in chosen))
+    async with (
+        operate(listen=("127.0.0.1", 0)) as running,
+        Server(running.operator, "127.0.0.1", 0, WebView(running.operator)) as server,
+    ):
+        await desk.until("echoes.example.com", names[-1], lambda body: "status" in body)
+        async with browser_page(server.port) as page:
+            await page.goto("/ui/")
+            # What needs a change comes first, in pages.
+            await expect(page.get_by_role("row", name="web-00000")).to_contain_text("waiting for ConfigMap missing")
+            shown = page.locator("main")
+            await expect(shown).to_contain_text("10\u2009000")
+            assert await page.evaluate("document.querySelectorAll('*').length") < 2000
+            await page.get_by_role("button", name="not ready").or_(page.get_by_role("link", name="not ready")).click()
+            await expect(shown).to_contain_text(str(WAITING))
+            await page.goto("/ui/?offset=9990")
+            await expect(page.get_by_role("row", name="web-09999")).to_contain_text("Ready")
+            await page.keyboard.press("/")
+            await page.keyboard.type("web-04711")
+            await expect(page.get_by_role("row")).to_have_count(2)
+            await expect(page.get_by_role("row", name="web-04711")).to_be_visible()
+            # Its address finds the same.
+            await page.goto(page.url)
+            await expect(page.get_by_role("row")).to_have_count(2)
+            await page.goto(f"/ui/?namespace={desk.namespace}&group=ready")
+            await expect(page.get_by_role("row", name="web-00001")).to_be_visible()
