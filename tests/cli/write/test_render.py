@@ -52,7 +52,10 @@ ROLE = "rbac.authorization.k8s.io/v1"
         (manifest(namespace="other"), "ConfigMap other/a is outside its parent's namespace default"),
         (manifest(kind="ClusterRole", api=ROLE), "ClusterRole a is cluster-scoped; set `clusterScope: true`"),
         (manifest(kind="ClusterRole", api=ROLE, namespace="b"), "ClusterRole a is cluster-scoped; remove"),
-        (manifest(annotations={"ssa-operator.dev/prun": "false"}), "ConfigMap default/a is invalid: annotation ssa-operator.dev/prun is not"),
+        (
+            manifest(annotations={"ssa-operator.dev/prun": "false"}),
+            "ConfigMap default/a is invalid: annotation ssa-operator.dev/prun is not",
+        ),
         (
             manifest(kind="PersistentVolumeClaim", annotations={"ssa-operator.dev/recreate": "Background"}),
             "PersistentVolumeClaim default/a has the annotation ssa-operator.dev/recreate: Background",
