@@ -241,7 +241,7 @@ def _remove_instructions(metadata: dict[str, Any]) -> Instructions:
     try:
         instructions = parse_annotations(annotations)
     except AnnotationError as error:
-        raise ManifestError(f"has the {error}") from error
+        raise ManifestError(f"is invalid: {error}") from error
     for key in [key for key in annotations if key.startswith(PREFIX)]:
         del annotations[key]
     if not annotations:

@@ -74,6 +74,7 @@ def step_for_document(observed: Observed, document: Document) -> Step:
         ),
         reports_status=kind.reports_status,
         why_kept=made.why_kept,
+        is_above=observed.is_above(made.identity),
     )
     if not watch.synced:
         return replace(step, action=Action.WAIT, reason=f"waits: the watch of {group_kind(document)} is not synced yet")

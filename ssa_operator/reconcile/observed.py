@@ -141,6 +141,10 @@ class Observed(Struct, frozen=True, kw_only=True, dict=True):
             return None
         return self._kept.why_kept(identity)
 
+    def is_above(self, identity: Identity) -> bool:
+        """Whether an object is the parent itself, or a parent above it."""
+        return identity == self.parent.identity or identity in self.parents.ancestors.line
+
     @cached_property
     def _kept(self) -> KeptObjects:
         return KeptObjects((self.parent.identity, *reversed(self.parents.ancestors.line)), self.parents.crds)

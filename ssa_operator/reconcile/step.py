@@ -18,7 +18,7 @@ from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.predicate import Predicate
-from ssa_operator.objects.readiness import Readiness, readiness
+from ssa_operator.objects.readiness import Readiness, ReadinessState, readiness
 from ssa_operator.objects.render_result import WaitTarget
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.reconcile.field_conflicts.history import ForeignChange
@@ -123,6 +123,8 @@ class Step(Struct, frozen=True, kw_only=True):
     """Whether the object is ready only once its status was written."""
     why_kept: str | None = None
     """Why the object is never deleted by the parent although its manifest doesn't say so, None for any other."""
+    is_above: bool = False
+    """Whether the object is the parent itself, or a parent above it."""
     bug: Exception | None = None
     """The unexpected error that kept the operator from planning the step."""
 
@@ -136,6 +138,9 @@ class Step(Struct, frozen=True, kw_only=True):
 
     def readiness_of(self, live: LiveObject, now: float) -> Readiness:
         """The readiness of the live object of the step, by the rule of its manifest if it has one."""
+        if self.is_above and self.rule is None:
+            # Its own readiness follows from that of this parent, so that neither would ever become ready.
+            return Readiness(ReadinessState.CURRENT)
         return readiness(live.body, now, reports_status=self.reports_status, ready_when=self.rule)
 
     @property

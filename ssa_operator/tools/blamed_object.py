@@ -2,6 +2,8 @@
 
 Promises:
 - Every live child of the parent is in the result, including one that no template renders now.
+- A field that no manager owns is a default only if the API server, asked by a dry run, gives a new object of the same
+  manifest the same value.
 - If the render put a Secret's content into a field, the result doesn't have its value, even outside of Secrets.
 - The parent of a child is found by its owner references and by its label, in any of the watched namespaces.
 - For an object that a child owns, such as a pod, the child above it is found, and the user is told.
@@ -24,12 +26,14 @@ from rich.text import Text
 from ssa_operator.informers.parents import Parent
 from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.request import ApplyOptions
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.cluster_view import Question
 from ssa_operator.objects.field_attribution import Attribution, Writer, attribute
 from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.objects.live_object import LiveObject, OwnerReference
 from ssa_operator.objects.managed_fields import is_in_version
+from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.scalars import age
 from ssa_operator.objects.secret_fields import HIDDEN
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text, location_data
@@ -37,6 +41,7 @@ from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.connection import Target
 from ssa_operator.operator.process.streams import CommandError
+from ssa_operator.reconcile.recreate.rules import probe
 from ssa_operator.reconcile.secrets.content_fields import (
     NO_CONTENT,
     ContentFields,
@@ -56,6 +61,9 @@ from ssa_operator.tools.plan.preview import Preview
 from ssa_operator.tools.plan.previews import PreviewSession
 from ssa_operator.tools.printing import yaml_lines
 
+DEFAULT_TEXT = "default of the API server"
+"""The words for a field that no manager owns and that has its default."""
+
 
 class BlamedObject(Struct, frozen=True, kw_only=True):
     """A live child, and the attribution of each of its fields."""
@@ -73,6 +81,8 @@ class BlamedObject(Struct, frozen=True, kw_only=True):
     """The words for a field that the operator owns and no template line renders."""
     queries: frozenset[Question] = frozenset()
     """The queries whose names are content."""
+    defaults: frozenset[FieldPath] = frozenset()
+    """The fields without an owner whose value is the default of the schema or of the API server."""
 
     def origin(self, field: Attribution) -> str:
         """The origin of a field's value, '' if it is unknown."""
@@ -99,6 +109,10 @@ class BlamedObject(Struct, frozen=True, kw_only=True):
             entry |= asdict(next((each for each in field.owners if each.is_operator), field.owners[0]))
         if field.writer is Writer.EARLIER_TEMPLATE:
             entry["reason"] = self.earlier
+        elif field.path in self.defaults:
+            entry |= {"default": True, "reason": DEFAULT_TEXT}
+        elif field.writer is Writer.UNRECORDED:
+            entry |= {"manager": "", "reason": field.reason}
         elif field.reason:
             entry["reason"] = field.reason
         if len(field.owners) > 1:
@@ -124,16 +138,17 @@ async def blamed_objects(
     """
     async with previews.opened(target, options) as opened:
         found = await parent_of_object(opened, chain[0], namespace)
-        children = await blamed_children(opened.preview, found.parent)
+        children = await blamed_children(opened.preview, found.parent, defaults=True)
         if len(chain) > 1:
             return [select_child(children, chain[1], await opened.mapper.resources(), found.parent.live.identity)]
         return [each for each in children if found.child is None or each.live.uid == found.child.uid]
 
 
 async def blamed_children(
-    preview: Preview, parent: Parent, wanted: Callable[[Identity], bool] = lambda _: True
+    preview: Preview, parent: Parent, wanted: Callable[[Identity], bool] = lambda _: True, *, defaults: bool = False
 ) -> list[BlamedObject]:
     """The `wanted` live children of a parent, in the order of the templates; those that no template renders come last.
+    With `defaults`, a dry run asks which values are defaults.
 
     Raises ApiError.
     """
@@ -162,6 +177,8 @@ async def blamed_children(
             earlier=earlier,
             queries=secrets.queries,
         )
+        if defaults and step is not None and step.manifest is not None:
+            found = replace(found, defaults=await _defaults(preview, found, step.manifest))
         blamed.append(found)
     return blamed
 
@@ -173,6 +190,47 @@ async def blamed_looked_up(preview: Preview, live: LiveObject) -> BlamedObject |
     now, in_other_versions = found
     shown, fields = _redacted(now, attribute(now, None, in_other_versions), NO_CONTENT)
     return BlamedObject(identity=now.identity, live=now, body=shown, fields=fields)
+
+
+async def _defaults(preview: Preview, blamed: BlamedObject, manifest: Manifest) -> frozenset[FieldPath]:
+    """The fields without an owner that have the value that a new object of the manifest would have.
+
+    A value that the dry run can't show, for instance because the user may not create such an object, is no default.
+    """
+    fields = [each for each in blamed.fields if each.writer is Writer.UNRECORDED]
+    if not fields or manifest.version != blamed.live.version:
+        return frozenset()
+    trial = probe(manifest, blamed.live)
+    resource = await preview.cluster.children.resource(manifest.identity.group_kind, manifest.version)
+    options = ApplyOptions(dry_run=True, secret=manifest.document.secret)
+    try:
+        applied = await preview.cluster.operator_client.apply(
+            resource, manifest.identity.namespace, trial.name, trial.encoded, options
+        )
+    except ApiError:
+        return frozenset()
+    new = applied.live.body
+    return frozenset(each.path for each in fields if _same_field(blamed.live.body, new, each.path) == each.value)
+
+
+def _same_field(live: Any, new: Any, path: FieldPath) -> Any:
+    """The value that a field of the live object has in a new one; _ABSENT if that one lacks it. A list item with a name
+    is the one of this name.
+    """
+    for step in path:
+        if isinstance(step, int) and isinstance(live, list) and isinstance(new, list):
+            live = live[step]
+            name = live.get("name") if isinstance(live, Mapping) else None
+            named = [each for each in new if isinstance(each, Mapping) and each.get("name") == name]
+            new = named[0] if name is not None and named else new[step] if name is None and step < len(new) else _ABSENT
+        elif isinstance(live, Mapping) and isinstance(new, Mapping):
+            live, new = live.get(step), new.get(step, _ABSENT)
+        else:
+            return _ABSENT
+    return new
+
+
+_ABSENT = object()
 
 
 async def _read(preview: Preview, live: LiveObject) -> tuple[LiveObject, Mapping[str, Mapping[str, Any]]] | None:
@@ -392,7 +450,7 @@ def _cells(blamed: BlamedObject, field: Attribution, now: float) -> tuple[str, s
             owner = field.owners[0]
             name = owner.manager + (f" ({owner.subresource})" if owner.subresource else "")
             return name, field.reason or (f"{age(owner.time, now)} ago" if owner.time else "")
-    return field.writer.value, ""
+    return DEFAULT_TEXT if field.path in blamed.defaults else field.writer.value, ""
 
 
 def _line(location: SourceLocation) -> str:

@@ -137,7 +137,14 @@ def _kept_steps(observed: Observed, others: Iterable[LiveObject]) -> list[Step]:
     """A step for each of these objects, which no template renders any more, that the parent lives in."""
     reason = "is no longer rendered, and stays"
     return [
-        Step(action=Action.KEEP, identity=live.identity, live=live, reason=f"{reason}: {why}", why_kept=why)
+        Step(
+            action=Action.KEEP,
+            identity=live.identity,
+            live=live,
+            reason=f"{reason}: {why}",
+            why_kept=why,
+            is_above=observed.is_above(live.identity),
+        )
         for live in others
         if live.owned_fields() and (why := observed.why_kept(live.identity))
     ]

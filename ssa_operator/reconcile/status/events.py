@@ -95,7 +95,7 @@ def newly_kept(before: Report | None, report: Report) -> list[tuple[Outcome, str
     """The children that the parent never deletes because it lives in them, each with the reason, without those that
     the last report already had as such. The first reconcile of a process has those that it changed.
     """
-    known = {outcome.step.identity for outcome in before.outcomes if outcome.step.why_kept} if before else set()
+    known = before.kept if before else frozenset()
     changed = (Result.CREATED, Result.CONFIGURED)
     return [
         (outcome, why)

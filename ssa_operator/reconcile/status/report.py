@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ssa_operator.kube.api.backoff import earliest
+from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import MESSAGE_LIMIT, bounded, sentence
 from ssa_operator.objects.render_result import StatusFields, TemplateWarning
@@ -68,6 +69,8 @@ class Report(Struct, frozen=True, kw_only=True):
     """The message of the children that change each time they are applied, None if there are none."""
     warnings: tuple[TemplateWarning, ...] = ()
     """The Events that templates emit with `warn`."""
+    kept: frozenset[Identity] = frozenset()
+    """The children that the parent never deletes because it lives in them."""
     suspended: bool = False
     """Whether the parent is suspended."""
     author_status: AuthorStatus = field(default_factory=AuthorStatus)
@@ -224,6 +227,7 @@ def _with_outcomes(report: Report, outcomes: Sequence[Outcome], *moments: float 
     return replace(
         report,
         outcomes=tuple(outcomes),
+        kept=frozenset(outcome.step.identity for outcome in outcomes if outcome.step.why_kept),
         retryable=denied or any(outcome.retryable for outcome in outcomes),
         denied=denied,
         unblocked=denied and any(outcome.result is Result.CREATED for outcome in outcomes),

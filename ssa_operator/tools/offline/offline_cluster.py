@@ -24,7 +24,7 @@ from ssa_operator.objects.annotations import ApplyPolicy
 from ssa_operator.objects.cluster_view import OfflineClusterView
 from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.objects.kinds import KindState
-from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.manifest import group_kind
 from ssa_operator.objects.messages import near_names
 from ssa_operator.objects.render_result import Document, Rendered, RenderProblem, StatusFields
@@ -248,7 +248,10 @@ class OfflineCluster:
             folder,
             rendered,
             ObservedChildren(
-                objects=self.objects,
+                objects={
+                    identity: _as_child(live, parent.uid) if identity in (self.children or ()) else live
+                    for identity, live in self.objects.items()
+                },
                 own=(),
                 kinds={kind: KindState(namespaced=kind not in scoped, synced=True) for kind in kinds},
             ),
@@ -258,6 +261,13 @@ class OfflineCluster:
             ),
             now=self.now,
         )
+
+
+def _as_child(live: LiveObject, uid: str) -> LiveObject:
+    """A child with the label that a case leaves out, so that it is the parent's own in any namespace."""
+    metadata = live.body["metadata"]
+    labels = {**(metadata.get("labels") or {}), PARENT_UID_LABEL: uid}
+    return LiveObject.of({**live.body, "metadata": {**metadata, "labels": labels}})
 
 
 def _identity_of(body: dict[str, Any]) -> Identity:

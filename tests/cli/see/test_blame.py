@@ -128,11 +128,15 @@ async def test_each_field_of_a_child_names_its_writer(desk: Desk, web: Path) -> 
         "_macros.yaml.j2", 4, "literal", "B", includedFrom=included
     )
     ip = service["spec"]["clusterIP"]
+    allocated = (await fields(desk, web, "service/web"))["spec.clusterIP"]
+    assert allocated == {"value": ip, "manager": "", "reason": "no manager recorded"}
     assert found["metadata.annotations.ip"] == wrote("deployment.yaml.j2", 7, "child(Service/web).spec.clusterIP", ip)
     assert found["metadata.annotations.url"] == wrote(
         "deployment.yaml.j2", 8, f"lookup(ConfigMap {desk.namespace}/settings).data.url", "http://settings"
     )
-    assert found[f"{POD}.dnsPolicy"] == {"value": "ClusterFirst", "reason": "no manager recorded"}
+    default = {"default": True, "reason": "default of the API server"}
+    assert found[f"{POD}.dnsPolicy"] == {"value": "ClusterFirst", **default}
+    assert found[f"{POD}.containers[1].imagePullPolicy"] == {"value": "IfNotPresent", **default}
     assert found["metadata.generation"]["reason"] == "set by the API server"
     label = found["metadata.labels[app.kubernetes.io/managed-by]"]
     assert (label["value"], label["manager"], label["reason"]) == (
@@ -184,7 +188,7 @@ async def test_what_kubectl_scaled_without_a_record_is_no_default(desk: Desk, we
         await desk.until("deployments.apps", "free", lambda body: body["spec"]["replicas"] == 1)
     await desk.kubectl("scale", "deployment/free", "--replicas=5")
     scaled = (await fields(desk, web, "deployment/free"))["spec.replicas"]
-    assert scaled == {"value": 5, "reason": "no manager recorded"}
+    assert scaled == {"value": 5, "manager": "", "reason": "no manager recorded"}
     text = await blame(desk, web, "echo/web", "deployment/free")
     assert re.search(r"^no manager recorded +│   replicas: 5$", text, re.MULTILINE)
 

@@ -52,7 +52,10 @@ ROLE = "rbac.authorization.k8s.io/v1"
         (manifest(namespace="other"), "ConfigMap other/a is outside its parent's namespace default"),
         (manifest(kind="ClusterRole", api=ROLE), "ClusterRole a is cluster-scoped; set `clusterScope: true`"),
         (manifest(kind="ClusterRole", api=ROLE, namespace="b"), "ClusterRole a is cluster-scoped; remove"),
-        (manifest(annotations={"ssa-operator.dev/prun": "false"}), "ConfigMap default/a has the annotation"),
+        (
+            manifest(annotations={"ssa-operator.dev/prun": "false"}),
+            "ConfigMap default/a is invalid: annotation ssa-operator.dev/prun is not",
+        ),
         (
             manifest(kind="PersistentVolumeClaim", annotations={"ssa-operator.dev/recreate": "Background"}),
             "PersistentVolumeClaim default/a has the annotation ssa-operator.dev/recreate: Background",
@@ -126,7 +129,7 @@ async def test_every_fault_is_named_at_once(tmp_path: Path) -> None:
         "deployments.apps/a.yaml.j2:1: ",
         "echoes.example.com/a.yaml.j2:1: ConfigMap other/a is outside",
         "echoes.example.com/b.yaml.j2:1: spec.nothing is missing",
-        "echoes.example.com/c.yaml.j2:1: ConfigMap default/a has the annotation ssa-operator.dev/x",
+        "echoes.example.com/c.yaml.j2:1: ConfigMap default/a is invalid: annotation ssa-operator.dev/x",
         "echoes.example.com/_status.yaml.j2:2: spec.phase is missing",
     ):
         assert sum(words in line for line in lines) == 1, words

@@ -62,8 +62,9 @@ def is_going(body: dict[str, Any]) -> bool:
 
 
 async def test_the_namespace_of_a_parent_outlives_the_parent_that_renders_it(
-    desk: Desk, operate: Operate, templates: Path
+    desk: Desk, operate: Operate, templates: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("WARNING", "ssa_operator")
     folder = only(templates, home=HOME) / ECHOES
     (folder / "_settings.yaml").write_text(WIDE)
     async with spaces(desk, 1) as (home,), operate(namespaces=(home.namespace,)):
@@ -72,11 +73,27 @@ async def test_the_namespace_of_a_parent_outlives_the_parent_that_renders_it(
         kept = entries(parent)[f"Namespace/{home.namespace}"]["message"]
         assert f"the parent never deletes it, because Echo {home.namespace}/web lives in it" in kept
         await home.until_event("ChildKept", "lives in it", about="web")
+        for replicas in (2, 3):
+            await home.apply_until_ready(echo("web", replicas))
+        assert caplog.text.count("never deletes it") == 1
         assert CLEANUP not in parent["metadata"].get("finalizers", [])
         await home.delete("echo", "web", wait=False)
         await home.gone(ECHOES, "web")
         assert not is_going(await home.read("namespaces", home.namespace))
         assert await home.find("configmaps", "precious")
+
+
+async def test_a_parent_that_renders_itself_becomes_ready_and_can_be_deleted(
+    desk: Desk, operate: Operate, templates: Path
+) -> None:
+    itself = "apiVersion: example.com/v1\nkind: Echo\nmetadata: {name: '{{ name }}', labels: {rendered: 'yes'}}\n"
+    only(templates, itself=itself, map=map_template("map", a="spec.replicas"))
+    async with operate():
+        parent = await desk.apply_until_ready(echo("web"))
+        assert parent["metadata"]["labels"]["rendered"] == "yes"
+        assert entries(parent)["Echo/web"]["state"] == "Current"
+        await desk.delete("echo", "web", wait=False)
+        await desk.gone(ECHOES, "web")
 
 
 async def test_the_crd_of_a_parent_outlives_the_parent_that_renders_it(

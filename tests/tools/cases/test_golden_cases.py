@@ -190,6 +190,14 @@ def test_a_parent_that_looks_itself_up_finds_itself(tmp_path: Path) -> None:
     assert "+  text: a" in differing(case)["expected.yaml"]
 
 
+def test_a_child_of_the_case_in_another_namespace_is_the_parents_own(tmp_path: Path) -> None:
+    far = TEMPLATE.replace("{{ name }}", "s").replace('"s"}', "s, namespace: far}")
+    child = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: s, namespace: far}\n"
+    case = project(tmp_path, far, **{"children.yaml": child})
+    (tmp_path / "templates" / "echoes.example.com" / "_settings.yaml").write_text("clusterScope: true\n")
+    assert update(case) == ["expected.yaml"]
+
+
 def test_a_parent_that_the_api_server_refuses_is_an_error_with_its_line(tmp_path: Path) -> None:
     case = project(tmp_path, **{"parent.yaml": PARENT.replace("text: a", "replicas: many")})
     (tmp_path / "crds").mkdir()
