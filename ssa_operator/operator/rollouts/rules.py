@@ -11,6 +11,7 @@ Promises:
 - Suspended parents are skipped. Parents that were not Ready before stop nothing.
 - A new parent is on the last revision that succeeded until the canaries are done, and then on the new one.
 - A newer set supersedes: it begins at the canaries, and each parent stays on the revision that it is on until then.
+  Parents that the superseded set broke have their turn as if they were Ready, and stop the rollout if they stay broken.
 - An undo takes parents that are not Ready at once, and the others in batches.
 
 How it works:
@@ -321,6 +322,11 @@ def _is_excused(rollout: Rollout, member: Member) -> bool:
     return rollout.undo and _has(rollout.canaries, member.place)
 
 
+def _was_ready(state: State, member: Member) -> bool:
+    """Whether a superseded rollout has reached a parent while it was Ready, so that only that rollout broke it."""
+    return any(reaches(each, member) and not _is_excused(each, member) for each in state.rollouts[1:])
+
+
 def _stop_reason(failed: Sequence[Member], revision: str, allowed: int) -> str:
     named = [f"{member}: {member.message}" if member.message else str(member) for member in failed[:_NAMED]]
     more = f" and {len(failed) - _NAMED} more" if len(failed) > _NAMED else ""
@@ -337,10 +343,10 @@ def _next_wave(state: State, members: Sequence[Member], settings: RolloutSetting
     left = sorted(
         (member for member in active if revision_of(state, member) != rollout.revision), key=lambda each: each.place
     )
-    ready, unready = [each for each in left if each.ready], [each for each in left if not each.ready]
+    ready = [each for each in left if each.ready or _was_ready(state, each)]
     newest = max((member.created for member in members), default="")
     if rollout.undo and not rollout.canaries_done:
-        first = tuple(member.place for member in unready)
+        first = tuple(member.place for member in left if not member.ready)
         rollout = replace(rollout, canaries=first, canaries_done=True, newest=newest)
         if first:
             return _with_rollout(state, rollout)

@@ -166,6 +166,24 @@ def test_a_newer_set_supersedes_and_every_parent_stays_on_its_revision_until_the
     assert all(reached in ([NEW, NEWER], [NEWER]) for reached in run.reached.values())
 
 
+def test_after_a_set_that_failed_the_next_one_begins_at_the_same_canaries() -> None:
+    run = Simulation([member(number) for number in range(9)])
+    run.decide()
+    run.decide()
+    (canary,) = run.waves[0]
+    run.broken = {(canary, NEW), (canary, NEWER)}
+    run.run()
+    assert "not Ready at revision new" in run.state.stopped
+    run.state = with_loaded(run.state, NEWER)
+    run.run()
+    assert run.waves == [{canary}, {canary}], "a second mistake reaches another parent"
+    assert "not Ready at revision newer" in run.state.stopped
+    run.state = with_loaded(run.state, "good")
+    run.run()
+    assert run.waves[2] == {canary}
+    assert run.state.succeeded == "good"
+
+
 @settings(max_examples=15, deadline=None)
 @given(count=st.integers(1, 12), broken=st.integers(0, 11))
 def test_an_undo_takes_failed_parents_at_once_and_the_others_in_batches(count: int, broken: int) -> None:
