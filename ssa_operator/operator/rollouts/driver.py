@@ -28,7 +28,7 @@ from ssa_operator.kube.api.backoff import earliest
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError, NotLeader
 from ssa_operator.kube.auth.credentials import CredentialsError
-from ssa_operator.kube.clock import SYSTEM, Clock
+from ssa_operator.kube.clock import Clock
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector
 from ssa_operator.objects.causes import Cause
@@ -48,7 +48,7 @@ from ssa_operator.operator.rollouts.rules import (
     revision_of,
     with_loaded,
 )
-from ssa_operator.operator.rollouts.windows import is_open
+from ssa_operator.operator.rollouts.windows import next_opening
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.reconcile.status.conditions import live_condition
 from ssa_operator.reconcile.status.event_requests import Recorder
@@ -117,7 +117,7 @@ class Rollouts:
         recorder: Recorder,
         metrics: Metrics,
         plan: Plan,
-        clock: Clock = SYSTEM,
+        clock: Clock,
     ) -> None:
         namespace = options.installation.namespace or client.credentials.namespace
         self.store = RevisionStore(client, namespace)
@@ -258,14 +258,14 @@ class Rollouts:
     async def _decide(self, name: str, known: _Followed, parents: Parents, settings: RolloutSettings) -> None:
         assert known.state is not None
         before, now = known.state, self._clock.monotonic()
-        may_begin = settings.window is None or is_open(settings.window, self._clock.now())
+        opens = next_opening(settings.window, self._clock.now()) if settings.window is not None else ""
         members = await self._members(known, parents)
-        found = decide(before, members, settings, known.progress, now, may_begin=may_begin)
+        found = decide(before, members, settings, known.progress, now, opens=opens)
         # With many parents a look takes long. It must not hold up their reconciles.
         self._pause = max(self._pause, LOOK_SHARE * (self._clock.monotonic() - now))
         known.progress = found.progress
         poll = [now + LIST_INTERVAL] if self._options.shard is not None else []
-        poll += [] if may_begin else [now + WINDOW_INTERVAL]
+        poll += [now + WINDOW_INTERVAL] if opens else []
         known.due = earliest(found.due, *poll)
         state = found.state
         if found.needs_plan:

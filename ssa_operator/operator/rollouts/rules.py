@@ -130,6 +130,8 @@ class State(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel
     """The revision whose deletions are known."""
     held: str = ""
     """Why the first wave waits for `rollout resume`, '' if it doesn't."""
+    opens: str = ""
+    """When the window opens in which waves may begin, '' while it is open."""
 
     @property
     def succeeded(self) -> str:
@@ -240,14 +242,14 @@ def decide(
     progress: Progress,
     now: float,
     *,
-    may_begin: bool,
+    opens: str = "",
 ) -> Decision:
-    """What follows from these parents. `now` is on a monotonic clock; `may_begin` is whether a wave may begin by the
-    window of the settings.
+    """What follows from these parents. `now` is on a monotonic clock; `opens` is when the window of the settings opens,
+    '' while it is open.
     """
     if not state.rollouts:
         return Decision(state=state)
-    state = _superseded(state, members)
+    state = replace(_superseded(state, members), opens=opens)
     judged = _judge(state, members, settings, progress, now)
     progress = judged.progress
     if len(judged.failed) > settings.max_unready:
@@ -266,7 +268,7 @@ def decide(
     if begins and not state.rollouts[0].undo and state.planned != state.target:
         return Decision(state=state, progress=progress, needs_plan=True)
     new = _next_wave(state, members, settings)
-    if new.rollouts and (state.paused or state.held or not may_begin):
+    if new.rollouts and (state.paused or state.held or opens):
         return Decision(state=state, progress=progress)
     return Decision(state=new, progress=replace(progress, ready_since=None))
 
@@ -364,7 +366,7 @@ def _next_wave(state: State, members: Sequence[Member], settings: RolloutSetting
     if wave:
         return _with_rollout(state, replace(rollout, last_through=wave[-1].place))
     successes = (rollout.revision, *(each for each in state.successes if each != rollout.revision))
-    return replace(state, successes=successes[:SUCCESSES], rollouts=(), stopped="", planned="", held="")
+    return replace(state, successes=successes[:SUCCESSES], rollouts=(), stopped="", planned="", held="", opens="")
 
 
 def _with_rollout(state: State, rollout: Rollout) -> State:

@@ -53,7 +53,7 @@ class Simulation:
         self.waves: list[set[str]] = []
 
     def decide(self) -> Decision:
-        found = decide(self.state, list(self.members.values()), self.settings, self.progress, self.now, may_begin=True)
+        found = decide(self.state, list(self.members.values()), self.settings, self.progress, self.now)
         state = planned(found.state, 0, "", 0) if found.needs_plan else found.state
         before = self.revisions()
         self.state, self.progress = json.decode(json.encode(state), type=State), found.progress
