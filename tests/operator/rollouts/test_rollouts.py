@@ -184,7 +184,9 @@ async def test_waves_over_the_parents_of_two_shards_begin_when_the_window_opens(
         story.write(child("two"), SETTINGS + window)
         await story.until_stored('"opens":')
         code, out, _ = await story.rollout("status", "--no-watch")
-        opens = re.search(rf"0 of 6 parents updated; no wave begins before its window opens: (\S+T{later:02}:00\S+)", out)
+        opens = re.search(
+            rf"0 of 6 parents updated; no wave begins before its window opens: (\S+T{later:02}:00\S+)", out
+        )
         assert opens is not None, (code, out)
         assert set((await story.texts()).values()) == {"one"}
         clock.stepped = datetime.fromisoformat(opens[1]).timestamp() - time.time() + 60
