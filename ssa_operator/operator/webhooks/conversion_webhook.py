@@ -77,7 +77,7 @@ class ConversionWebhook(RegisteredWebhook):
         self._key = certificate.seal
 
     async def _answer(self, body: bytes) -> dict[str, Any]:
-        asked = review.read_request(body)
+        asked = review.REVIEWS.read(body)
         objects: list[dict[str, Any]] = []
         version = asked.desired.rpartition("/")[2]
         for each in asked.objects:
