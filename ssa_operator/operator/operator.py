@@ -146,6 +146,7 @@ class Operator:
                 shared.recorder,
                 self.metrics,
                 self._deletions,
+                SYSTEM,
             )
         self._shards: ShardLeases | None = None
         if options.shard is not None:

@@ -3,13 +3,17 @@
 Promises:
 - Nothing is written: each apply and each deletion is a dry run.
 - The plan shares nothing with the running operator, so that no claim, lookup or generated value of it changes.
-- A parent that can't be planned counts as one that deletes nothing: the rollout itself shows its failure.
+- A parent that can't be planned counts as one that deletes nothing: the rollout itself shows its failure. If the API
+  server doesn't answer, the plan fails, and the rollout waits.
+- Parents are planned one after another, because an object belongs to the first parent that renders it. The dry runs of
+  several parents are sent in parallel.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from msgspec.structs import replace
 
@@ -33,12 +37,16 @@ from ssa_operator.reconcile.observe import Observer
 from ssa_operator.reconcile.outcome import Result
 from ssa_operator.reconcile.parent_records.requests import without_unrecordable
 from ssa_operator.reconcile.parent_state import ParentState
+from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.planner import Planner
 from ssa_operator.reconcile.step import Action
 from ssa_operator.reconcile.suspension.rules import is_suspended
 from ssa_operator.rendering.folder.loaded_folders import Folder, Sources
 
 log = logging.getLogger("ssa_operator")
+
+PARALLEL_PARENTS = 8
+"""Parents whose dry runs are sent in parallel: few, because the operator goes on reconciling."""
 
 _NAMED = 5
 """Objects that the description names."""
@@ -49,10 +57,8 @@ async def planned_deletions(
 ) -> tuple[int, str]:
     """How many objects the parents with these uids would lose or have recreated by this set, and which, in words.
 
-    Raises ApiError and RolloutUnavailableError.
+    Raises ApiError, CredentialsError and RolloutUnavailableError.
     """
-    found: list[Identity] = []
-    parents = 0
     async with DryRunClient(credentials) as client:
         mapper, metrics = RESTMapper(client), Metrics()
         queue: Queue[ParentKey] = Queue(SYSTEM.monotonic)
@@ -60,16 +66,15 @@ async def planned_deletions(
         planning = _Planning(client, shared)
         try:
             async with shared.synced(mapper, Sources(folders={folder.name: folder})):
-                running = shared.controllers.folders.get(folder.name)
-                for live in running or ():
-                    if live.uid in uids and not (live.deleting or is_suspended(live, folder.settings.suspend_when)):
-                        assert running is not None
-                        lost = await planning.deletions(running.parent(live))
-                        found += lost
-                        parents += bool(lost)
+                if (running := shared.controllers.folders.get(folder.name)) is not None:
+                    lives = [live for live in running if live.uid in uids and not live.deleting]
+                    planned = [live for live in lives if not is_suspended(live, folder.settings.suspend_when)]
+                    await planning.plan(map(running.parent, planned))
         except ParentError as error:
             raise RolloutUnavailableError(str(error)) from error
-    return len(found), _described(found, parents)
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+    return len(planning.found), _described(planning.found, planning.parents)
 
 
 class _Planning:
@@ -77,22 +82,52 @@ class _Planning:
         self._cluster = replace(shared.cluster, operator_client=client, dry_run=True)
         self._observer = Observer(self._cluster, shared.claims, SYSTEM)
         self._planner = Planner(self._cluster, shared.claims, self._observer, SYSTEM)
+        self._slots = asyncio.Semaphore(PARALLEL_PARENTS)
+        self.found: list[Identity] = []
+        """What would be deleted or recreated."""
+        self.parents = 0
+        """Whose objects these are."""
 
-    async def deletions(self, parent: Parent) -> list[Identity]:
-        """What a reconcile of the parent would delete or recreate."""
+    async def plan(self, parents: Iterable[Parent]) -> None:
+        """Add what reconciles of these parents would delete or recreate. Raises ExceptionGroup."""
+        async with asyncio.TaskGroup() as group:
+            for parent in parents:
+                await self._slots.acquire()
+                await self._plan(parent, group)
+
+    async def _plan(self, parent: Parent, group: asyncio.TaskGroup) -> None:
         reconcile = Reconcile.begin(self._cluster, parent, ParentState(), Cause.PARENT)
         try:
             observed, rendered = await self._observer.observe(reconcile)
             plan = without_unrecordable(await self._planner.plan(reconcile, observed, rendered), parent)
+        except ApiError as error:
+            self._slots.release()
+            _leave_out(parent, error)
+            return
+        group.create_task(self._dry_run(plan, reconcile))
+
+    async def _dry_run(self, plan: Plan, reconcile: Reconcile) -> None:
+        parent = reconcile.parent
+        try:
             outcomes = await act.dry_run(plan, self._cluster.for_parent(parent, reconcile.state.secrets))
         except ApiError as error:
-            log.debug("%s: what a new revision would delete is not known: %s", parent.live.identity, error)
-            return []
+            _leave_out(parent, error)
+            return
+        finally:
+            self._slots.release()
         # A prune that is held may be confirmed later.
         prunes = (Action.PRUNE, Action.KEEP) if plan.hold_message else (Action.PRUNE,)
         lost = [step.identity for step in plan.steps if step.manifest is None and step.action in prunes]
-        recreated = [each.step.identity for each in outcomes if each.result is Result.RECREATED]
-        return [*lost, *recreated]
+        lost += [each.step.identity for each in outcomes if each.result is Result.RECREATED]
+        self.found += lost
+        self.parents += bool(lost)
+
+
+def _leave_out(parent: Parent, error: ApiError) -> None:
+    """Count a parent as one that deletes nothing. Raises an error that may pass."""
+    if not error.terminal:
+        raise error
+    log.debug("%s: what a new revision would delete is not known: %s", parent.live.identity, error)
 
 
 def _described(found: list[Identity], parents: int) -> str:

@@ -39,21 +39,27 @@ CHECKED_PARENTS = 10
 """The parents in a row without a difference after which the templates of a folder are trusted."""
 
 
+_REMEMBERED = 1000
+"""Versions of templates whose checks are counted."""
+
+
 class TrustedTemplates:
-    """The templates that were checked for enough parents since they were loaded."""
+    """The templates that were checked for enough parents. Several versions of a folder are in use during a rollout."""
 
     def __init__(self) -> None:
-        self._checked: dict[str, tuple[str, int]] = {}
+        self._checked: dict[str, int] = {}
+        """How many parents were checked in a row without a difference, by the digest of their templates."""
 
     def has(self, folder: Folder) -> bool:
         """Whether no parent of these templates needs a check."""
-        digest, count = self._checked.get(folder.name, ("", 0))
-        return count >= CHECKED_PARENTS and digest == folder.digest
+        return self._checked.get(folder.digest, 0) >= CHECKED_PARENTS
 
     def learn(self, folder: Folder, *, same: bool) -> None:
         """A parent was checked, and its renders were the same or not."""
-        digest, count = self._checked.get(folder.name, ("", 0))
-        self._checked[folder.name] = folder.digest, (count + 1 if same and digest == folder.digest else int(same))
+        count = self._checked.pop(folder.digest, 0)
+        self._checked[folder.digest] = count + 1 if same else 0
+        if len(self._checked) > _REMEMBERED:
+            del self._checked[next(iter(self._checked))]
 
 
 def verified(

@@ -155,10 +155,13 @@ class TestTemplate:
         [
             ({}, ()),
             ({"shards": 3}, ("--shards=3",)),
-            ({"admission": {"enabled": True}}, ("--admission-service=ssa-operator-admission",)),
+            (
+                {"admission": {"enabled": True}, "conversion": {"enabled": True}},
+                ("--admission-service=ssa-operator-admission", "--conversion-service=ssa-operator-conversion"),
+            ),
             ({"namespaces": ["team-a", "team-b"]}, ("--namespace=team-a", "--namespace=team-b")),
         ],
-        ids=["all", "shards", "admission", "namespaces"],
+        ids=["all", "shards", "webhooks", "namespaces"],
     )
     def test_the_permissions_are_those_that_rbac_prints(
         self, helm: Path, values: dict[str, object], options: tuple[str, ...], examples: bool, tmp_path: Path
@@ -186,6 +189,7 @@ class TestTemplate:
         def texts(name: str) -> str:
             values = {
                 "admission": {"enabled": True},
+                "conversion": {"enabled": True, "crds": [f"things.{name}"]},
                 "fullnameOverride": name,
                 "image": {"repository": name, "tag": name},
                 "nameOverride": name,
@@ -207,19 +211,28 @@ class TestTemplate:
         hashed = re.compile(r"-[0-9a-f]{8}\b")
         assert hashed.sub("", texts(name)) == hashed.sub("", texts("some-name")).replace("some-name", name)
 
-    def test_the_api_server_reaches_the_webhook(self, helm: Path) -> None:
-        objects = rendered(helm, admission={"enabled": True, "port": 10250})
-        [port] = objects["Service", "ssa-operator-admission"]["spec"]["ports"]
+    @pytest.mark.parametrize("webhook", ["admission", "conversion"])
+    def test_the_api_server_reaches_the_webhook(self, helm: Path, webhook: str) -> None:
+        objects = rendered(helm, **{webhook: {"enabled": True, "port": 10250}})
+        [port] = objects["Service", f"ssa-operator-{webhook}"]["spec"]["ports"]
         workload = objects["Deployment", "ssa-operator"]
         named = {it["name"]: it["containerPort"] for it in container(workload)["ports"]}
         assert (port["port"], named[port["targetPort"]]) == (443, 10250)
         env = {it["name"]: it["value"] for it in container(workload)["env"]}
-        assert env["SSA_OPERATOR_ADMISSION"] == ":10250"
-        assert env["SSA_OPERATOR_ADMISSION_SERVICE"] == "ssa-operator-admission"
-        selector = objects["Service", "ssa-operator-admission"]["spec"]["selector"]
+        assert env[f"SSA_OPERATOR_{webhook.upper()}"] == ":10250"
+        assert env[f"SSA_OPERATOR_{webhook.upper()}_SERVICE"] == f"ssa-operator-{webhook}"
+        selector = objects["Service", f"ssa-operator-{webhook}"]["spec"]["selector"]
         assert selector.items() <= workload["spec"]["template"]["metadata"]["labels"].items()
         # From everywhere: the API server has no address that a policy can name.
-        assert {"ports": [{"port": "admission"}]} in objects["NetworkPolicy", "ssa-operator"]["spec"]["ingress"]
+        assert {"ports": [{"port": webhook}]} in objects["NetworkPolicy", "ssa-operator"]["spec"]["ingress"]
+
+    def test_the_operator_may_change_the_crds_that_it_converts_and_no_others(self, helm: Path) -> None:
+        def changed(**values: object) -> set[str]:
+            objects = objects_of(helm, conversion={"enabled": True, **values})
+            return {it[3] for it in permissions(objects) if it[2] == "customresourcedefinitions" and it[4] == "patch"}
+
+        assert changed(crds=["sites.example.com"]) == {"sites.example.com"}
+        assert changed() == set()
 
     def test_without_the_webhook_its_port_is_closed(self, helm: Path) -> None:
         objects = rendered(helm)
@@ -377,6 +390,7 @@ class TestTemplate:
             ("shards=257", "shards"),
             ('namespaces=["a b"]', "namespaces"),
             ("admission.port=443", "port"),
+            ('conversion.crds=["sites"]', "crds"),
             ('rbac.rules={"verbs":[]}', "rules"),
         ],
     )

@@ -147,5 +147,6 @@ def test_templates_are_trusted_after_enough_parents_in_a_row_without_a_differenc
     assert not trusted.has(second)
     for _ in range(CHECKED_PARENTS):
         trusted.learn(second, same=True)
+    assert trusted.has(first), "a rollout has parents of both"
     trusted.learn(second, same=False)
     assert not trusted.has(second)

@@ -56,12 +56,12 @@ def status(
     from ssa_operator.tools import printing
 
     async def follow(rollouts: StoredRollouts) -> None:
-        shown = None
+        shown = ""
         while True:
             found = await rollouts.status()
             ended = not watch or found.phase in ("Complete", "Stopped")
             failed = watch and found.phase == "Stopped"
-            if output is OutputFormat.TABLE and found != shown and not failed:
+            if output is OutputFormat.TABLE and found.message != shown and not failed:
                 streams.line(found.message)
             elif output is not OutputFormat.TABLE and ended:
                 printing.data(found, output)
@@ -69,7 +69,7 @@ def status(
                 raise CommandError(found.message)
             if ended:
                 return
-            shown = found
+            shown = found.message
             await asyncio.sleep(POLL)
 
     async def limited(rollouts: StoredRollouts) -> None:

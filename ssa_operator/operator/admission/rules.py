@@ -19,15 +19,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from ssa_operator.objects.annotations import PREFIX
 from ssa_operator.objects.label_selectors import label_selector
 from ssa_operator.objects.messages import sentence
 from ssa_operator.operator.permissions.operator_needs import CONFIGURATION
-
-API_VERSION = "admission.k8s.io/v1"
+from ssa_operator.operator.webhook_reviews import Reviews
 
 INVALID = 422
 """The code of a refusal: the API server's own for an object that breaks a rule."""
@@ -54,21 +52,7 @@ class AdmissionRequest(Struct, frozen=True, rename="camel", kw_only=True):
     """The stored object, None for a new one."""
 
 
-class _Review(Struct, frozen=True, rename="camel"):
-    api_version: str
-    kind: str
-    request: AdmissionRequest
-
-
-_decode = msgspec.json.Decoder(_Review).decode
-
-
-def read_request(body: bytes) -> AdmissionRequest:
-    """The request of an AdmissionReview. Raises ValueError."""
-    review = _decode(body)
-    if (review.api_version, review.kind) != (API_VERSION, "AdmissionReview"):
-        raise ValueError(f"{review.kind} of {review.api_version} is no AdmissionReview of {API_VERSION}")
-    return review.request
+REVIEWS = Reviews("admission.k8s.io/v1", "AdmissionReview", AdmissionRequest)
 
 
 def is_judged(request: AdmissionRequest) -> bool:
@@ -96,7 +80,7 @@ def answer(uid: str, problems: Sequence[str] = (), warning: str = "") -> dict[st
         response["status"] = {"code": INVALID, "reason": "Invalid", "message": sentence(problems)}
     if warning:
         response["warnings"] = [warning]
-    return {"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": response}
+    return REVIEWS.answer(response)
 
 
 def _metadata(body: Mapping[str, Any]) -> Mapping[str, Any]:

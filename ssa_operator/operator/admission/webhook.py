@@ -86,7 +86,7 @@ class Webhook(RegisteredWebhook):
         return OwnCertificate(self._url_host, self._clock.now)
 
     async def _answer(self, body: bytes) -> dict[str, Any]:
-        asked = admission.read_request(body)
+        asked = admission.REVIEWS.read(body)
         try:
             async with asyncio.timeout(ANSWER_DEADLINE), self._turn:
                 return admission.answer(asked.uid, await self._review.problems(asked))

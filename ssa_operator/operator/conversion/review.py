@@ -16,9 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-API_VERSION = "apiextensions.k8s.io/v1"
-
-_KIND = "ConversionReview"
+from ssa_operator.operator.webhook_reviews import Reviews
 
 
 class ConversionRequest(Struct, frozen=True, kw_only=True):
@@ -30,32 +28,15 @@ class ConversionRequest(Struct, frozen=True, kw_only=True):
     objects: list[dict[str, Any]]
 
 
-class _Review(Struct, frozen=True, rename="camel"):
-    api_version: str
-    kind: str
-    request: ConversionRequest
-
-
-_decode = msgspec.json.Decoder(_Review).decode
-
-
-def read_request(body: bytes) -> ConversionRequest:
-    """The request of a ConversionReview. Raises ValueError."""
-    review = _decode(body)
-    if (review.api_version, review.kind) != (API_VERSION, _KIND):
-        raise ValueError(f"{review.kind} of {review.api_version} is no {_KIND} of {API_VERSION}")
-    return review.request
+REVIEWS = Reviews("apiextensions.k8s.io/v1", "ConversionReview", ConversionRequest)
 
 
 def converted(uid: str, objects: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The ConversionReview with the converted objects."""
-    return _answer({"uid": uid, "convertedObjects": objects, "result": {"status": "Success"}})
+    return REVIEWS.answer({"uid": uid, "convertedObjects": objects, "result": {"status": "Success"}})
 
 
 def failed(uid: str, message: str) -> dict[str, Any]:
     """The ConversionReview that says why an object can't be converted."""
-    return _answer({"uid": uid, "convertedObjects": [], "result": {"status": "Failure", "message": message}})
-
-
-def _answer(response: Mapping[str, Any]) -> dict[str, Any]:
-    return {"apiVersion": API_VERSION, "kind": _KIND, "response": response}
+    result = {"status": "Failure", "message": message}
+    return REVIEWS.answer({"uid": uid, "convertedObjects": [], "result": result})

@@ -19,16 +19,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+
+from msgspec.structs import replace
 
 from ssa_operator.informers.parents import ParentKey
 from ssa_operator.kube.api.backoff import earliest
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError, NotLeader
 from ssa_operator.kube.auth.credentials import CredentialsError
-from ssa_operator.kube.clock import SYSTEM, Clock
+from ssa_operator.kube.clock import Clock
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector
 from ssa_operator.objects.causes import Cause
@@ -48,7 +50,7 @@ from ssa_operator.operator.rollouts.rules import (
     revision_of,
     with_loaded,
 )
-from ssa_operator.operator.rollouts.windows import is_open
+from ssa_operator.operator.rollouts.windows import next_opening
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.reconcile.status.conditions import live_condition
 from ssa_operator.reconcile.status.event_requests import Recorder
@@ -63,6 +65,9 @@ PAUSE = 0.2
 
 SYNC_DEADLINE = 10.0
 """Seconds for which a folder, and all that change after it, wait for the state of rollouts."""
+
+SLICE = 500
+"""Parents that are looked at before other tasks have a turn."""
 
 LOOK_SHARE = 10
 """How many times as long as a look at the parents the pause after it is."""
@@ -117,7 +122,7 @@ class Rollouts:
         recorder: Recorder,
         metrics: Metrics,
         plan: Plan,
-        clock: Clock = SYSTEM,
+        clock: Clock,
     ) -> None:
         namespace = options.installation.namespace or client.credentials.namespace
         self.store = RevisionStore(client, namespace)
@@ -217,7 +222,9 @@ class Rollouts:
             self._metrics.rollout_in_progress.labels(name).set(bool(state and state.rollouts))
             self._metrics.rollout_stopped.labels(name).set(bool(state and state.stopped))
             if state is not None and parents is not None:
-                reached = sum(_revision_of(state, live) == state.target for live in parents)
+                reached = len(parents)
+                if state.rollouts:
+                    reached = sum(_revision_of(state, live) == state.target for live in parents)
                 self._metrics.rollout_parents.labels(name).set(reached)
 
     async def _watch(self) -> None:
@@ -258,14 +265,14 @@ class Rollouts:
     async def _decide(self, name: str, known: _Followed, parents: Parents, settings: RolloutSettings) -> None:
         assert known.state is not None
         before, now = known.state, self._clock.monotonic()
-        may_begin = settings.window is None or is_open(settings.window, self._clock.now())
+        opens = next_opening(settings.window, self._clock.now()) if settings.window is not None else ""
         members = await self._members(known, parents)
-        found = decide(before, members, settings, known.progress, now, may_begin=may_begin)
+        found = decide(before, members, settings, known.progress, now, opens=opens)
         # With many parents a look takes long. It must not hold up their reconciles.
         self._pause = max(self._pause, LOOK_SHARE * (self._clock.monotonic() - now))
         known.progress = found.progress
         poll = [now + LIST_INTERVAL] if self._options.shard is not None else []
-        poll += [] if may_begin else [now + WINDOW_INTERVAL]
+        poll += [now + WINDOW_INTERVAL] if opens else []
         known.due = earliest(found.due, *poll)
         state = found.state
         if found.needs_plan:
@@ -309,7 +316,7 @@ class Rollouts:
         known.compiled = {revision: folder for revision, folder in known.compiled.items() if revision in kept}
         if before is None:
             return
-        for each in self._folders.get(name, ()):
+        async for each in _slices(self._folders.get(name, ())):
             if _revision_of(before, each) != _revision_of(state, each):
                 identity = each.identity
                 self._requeue(ParentKey(name, identity.namespace, identity.name), Cause.TEMPLATE)
@@ -350,13 +357,13 @@ class Rollouts:
     async def _members(self, known: _Followed, parents: Parents) -> list[Member]:
         """All parents, those of other shards included. Raises ApiError."""
         if self._options.shard is None or self._options.shard.count == 1:
-            return [self._member(known, parents, live) for live in parents if not live.deleting]
+            return [self._member(known, parents, live) async for live in _slices(parents) if not live.deleting]
         if not parents.reports_revision:
             raise RolloutUnavailableError("with shards, the CRD has to declare status.revision: {type: string}")
         members: list[Member] = []
         for reflector in parents.reflectors:
             lives, _ = await self._client.list(parents.served.resource, reflector.scope.namespace)
-            members += [stored_member(live, parents.folder) for live in lives if not live.deleting]
+            members += [stored_member(live, parents.folder) async for live in _slices(lives) if not live.deleting]
         return members
 
     def _member(self, known: _Followed, parents: Parents, live: LiveObject) -> Member:
@@ -370,16 +377,11 @@ class Rollouts:
         is_known = report is not None or bool(state.retries.error)
         if not is_known and parents.parent(live).shows_conditions:
             is_known = live_condition(live, "Ready") is None  # a new parent, which is not Ready
-        return Member(
-            uid=live.uid,
-            namespace=live.metadata.namespace,
-            name=live.metadata.name,
-            labels=live.metadata.labels,
-            created=live.metadata.creation_timestamp or "",
+        return replace(
+            _unjudged_member(live, parents.folder),
             known=is_known,
             ready=state.ready and not state.retries.error,
             stalled=report is not None and report.verdict.stalled and not report.verdict.ready,
-            suspended=is_suspended(live, parents.folder.settings.suspend_when),
             revision=revision,
             message=report.verdict.message if report is not None else state.retries.error,
         )
@@ -391,19 +393,34 @@ def stored_member(live: LiveObject, folder: Folder | None) -> Member:
     status = live.body.get("status")
     reported = status if isinstance(status, Mapping) else {}
     current = reported.get("observedGeneration", live.metadata.generation) == live.metadata.generation
+    return replace(
+        _unjudged_member(live, folder),
+        known=ready is not None,
+        ready=current and ready is not None and ready.get("status") == "True",
+        stalled=stalled is not None and stalled.get("status") == "True",
+        revision=str(reported.get("revision", "")),
+        message=str(ready.get("message", "")) if ready is not None else "",
+    )
+
+
+def _unjudged_member(live: LiveObject, folder: Folder | None) -> Member:
+    """A parent without what its last reconcile found."""
     return Member(
         uid=live.uid,
         namespace=live.metadata.namespace,
         name=live.metadata.name,
         labels=live.metadata.labels,
         created=live.metadata.creation_timestamp or "",
-        known=ready is not None,
-        ready=current and ready is not None and ready.get("status") == "True",
-        stalled=stalled is not None and stalled.get("status") == "True",
         suspended=is_suspended(live, folder.settings.suspend_when if folder is not None else None),
-        revision=str(reported.get("revision", "")),
-        message=str(ready.get("message", "")) if ready is not None else "",
     )
+
+
+async def _slices(lives: Iterable[LiveObject]) -> AsyncIterator[LiveObject]:
+    """The objects. Other tasks have a turn after each slice of them."""
+    for count, live in enumerate([*lives], 1):
+        yield live
+        if count % SLICE == 0:
+            await asyncio.sleep(0)
 
 
 def _revision_of(state: State, live: LiveObject) -> str:

@@ -11,6 +11,7 @@ Promises:
 - Suspended parents are skipped. Parents that were not Ready before stop nothing.
 - A new parent is on the last revision that succeeded until the canaries are done, and then on the new one.
 - A newer set supersedes: it begins at the canaries, and each parent stays on the revision that it is on until then.
+  Parents that the superseded set broke have their turn as if they were Ready, and stop the rollout if they stay broken.
 - An undo takes parents that are not Ready at once, and the others in batches.
 
 How it works:
@@ -129,6 +130,8 @@ class State(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel
     """The revision whose deletions are known."""
     held: str = ""
     """Why the first wave waits for `rollout resume`, '' if it doesn't."""
+    opens: str = ""
+    """When the window opens in which waves may begin, '' while it is open."""
 
     @property
     def succeeded(self) -> str:
@@ -239,14 +242,14 @@ def decide(
     progress: Progress,
     now: float,
     *,
-    may_begin: bool,
+    opens: str = "",
 ) -> Decision:
-    """What follows from these parents. `now` is on a monotonic clock; `may_begin` is whether a wave may begin by the
-    window of the settings.
+    """What follows from these parents. `now` is on a monotonic clock; `opens` is when the window of the settings opens,
+    '' while it is open.
     """
     if not state.rollouts:
         return Decision(state=state)
-    state = _superseded(state, members)
+    state = replace(_superseded(state, members), opens=opens)
     judged = _judge(state, members, settings, progress, now)
     progress = judged.progress
     if len(judged.failed) > settings.max_unready:
@@ -265,7 +268,7 @@ def decide(
     if begins and not state.rollouts[0].undo and state.planned != state.target:
         return Decision(state=state, progress=progress, needs_plan=True)
     new = _next_wave(state, members, settings)
-    if new.rollouts and (state.paused or state.held or not may_begin):
+    if new.rollouts and (state.paused or state.held or opens):
         return Decision(state=state, progress=progress)
     return Decision(state=new, progress=replace(progress, ready_since=None))
 
@@ -321,6 +324,11 @@ def _is_excused(rollout: Rollout, member: Member) -> bool:
     return rollout.undo and _has(rollout.canaries, member.place)
 
 
+def _was_ready(state: State, member: Member) -> bool:
+    """Whether a superseded rollout has reached a parent while it was Ready, so that only that rollout broke it."""
+    return any(reaches(each, member) and not _is_excused(each, member) for each in state.rollouts[1:])
+
+
 def _stop_reason(failed: Sequence[Member], revision: str, allowed: int) -> str:
     named = [f"{member}: {member.message}" if member.message else str(member) for member in failed[:_NAMED]]
     more = f" and {len(failed) - _NAMED} more" if len(failed) > _NAMED else ""
@@ -337,10 +345,10 @@ def _next_wave(state: State, members: Sequence[Member], settings: RolloutSetting
     left = sorted(
         (member for member in active if revision_of(state, member) != rollout.revision), key=lambda each: each.place
     )
-    ready, unready = [each for each in left if each.ready], [each for each in left if not each.ready]
+    ready = [each for each in left if each.ready or _was_ready(state, each)]
     newest = max((member.created for member in members), default="")
     if rollout.undo and not rollout.canaries_done:
-        first = tuple(member.place for member in unready)
+        first = tuple(member.place for member in left if not member.ready)
         rollout = replace(rollout, canaries=first, canaries_done=True, newest=newest)
         if first:
             return _with_rollout(state, rollout)
@@ -358,7 +366,7 @@ def _next_wave(state: State, members: Sequence[Member], settings: RolloutSetting
     if wave:
         return _with_rollout(state, replace(rollout, last_through=wave[-1].place))
     successes = (rollout.revision, *(each for each in state.successes if each != rollout.revision))
-    return replace(state, successes=successes[:SUCCESSES], rollouts=(), stopped="", planned="", held="")
+    return replace(state, successes=successes[:SUCCESSES], rollouts=(), stopped="", planned="", held="", opens="")
 
 
 def _with_rollout(state: State, rollout: Rollout) -> State:

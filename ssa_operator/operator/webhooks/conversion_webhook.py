@@ -4,6 +4,8 @@ Promises:
 - The templates that convert are the last good ones of each folder.
 - A CRD whose folder converts names this webhook. The operator applies that to `spec.conversion` alone, with a field
   manager of its own, and only if it is not so already.
+- The operator removes its `spec.conversion` from a CRD whose versions need no conversion any more, and from no other
+  one.
 - Two operators don't take `spec.conversion` from each other: the second one says that the first one has it.
 - `spec.conversion` stays when the operator stops. So the API server refuses what needs a conversion until an operator
   answers, and loses no field.
@@ -75,7 +77,7 @@ class ConversionWebhook(RegisteredWebhook):
         self._key = certificate.seal
 
     async def _answer(self, body: bytes) -> dict[str, Any]:
-        asked = review.read_request(body)
+        asked = review.REVIEWS.read(body)
         objects: list[dict[str, Any]] = []
         version = asked.desired.rpartition("/")[2]
         for each in asked.objects:
@@ -117,6 +119,12 @@ class ConversionWebhook(RegisteredWebhook):
                 "conversionReviewVersions": ["v1"],
             },
         }
+        for name, definition in self._unneeded():
+            # A newer CRD may need conversions.
+            metadata = {"resourceVersion": definition["metadata"]["resourceVersion"]}
+            patch = {"metadata": metadata, "spec": {"conversion": _NONE}}
+            await client.merge_patch(RESOURCE, "", name, encode(patch))
+            log.info("the CRD %s needs no conversion any more", name)
         for name, definition in self._crds():
             conversion = definition["spec"].get("conversion") or {}
             if conversion == wanted:
@@ -138,6 +146,15 @@ class ConversionWebhook(RegisteredWebhook):
             await client.apply(RESOURCE, "", name, encode(body), options)
             log.info("the CRD %s converts by this operator", name)
 
+    def _unneeded(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """The CRDs whose conversion this operator keeps, and whose versions need none."""
+        for name in self._operator.controllers.templates.folders:
+            definition = self._operator.controllers.crds.get(name)
+            if definition is None or self._operator.namespace not in _keepers(definition):
+                continue
+            if not needed_conversions(definition):
+                yield name, definition
+
     def _crds(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """The CRDs whose folders convert, unless another operator does it."""
         problems: list[str] = []
@@ -150,9 +167,9 @@ class ConversionWebhook(RegisteredWebhook):
             if missing:
                 files = " and ".join(f"{name}/_convert/{own}-to-{other}.yaml.j2" for own, other in missing)
                 problems.append(f"the CRD {name} in the cluster also needs {files}; add them")
-            elif needed and (namespace := _other_operator(definition, self._operator.namespace)):
+            elif needed and (others := _keepers(definition) - {self._operator.namespace}):
                 problems.append(
-                    f"the operator in the namespace {namespace} converts {name} already; to take over, set "
+                    f"the operator in the namespace {min(others)} converts {name} already; to take over, set "
                     "spec.conversion of the CRD to {strategy: None} first"
                 )
             elif needed:
@@ -163,6 +180,9 @@ class ConversionWebhook(RegisteredWebhook):
         self._problems = frozenset(problems)
 
 
+_NONE = {"strategy": "None", "webhook": None}
+"""`spec.conversion` of a CRD that needs no conversion. An apply can't remove the fields that a merge patch has set."""
+
 _MANAGER = "ssa-operator-conversion-"
 
 
@@ -171,14 +191,14 @@ def field_manager(namespace: str) -> str:
     return f"{_MANAGER}{namespace}"
 
 
-def _other_operator(definition: Mapping[str, Any], namespace: str) -> str:
-    """The namespace of another operator that keeps the conversion of a CRD, '' without one."""
-    for entry in definition["metadata"].get("managedFields") or ():
-        manager = str(entry.get("manager"))
-        owns = "f:conversion" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
-        if owns and manager.startswith(_MANAGER) and manager != field_manager(namespace):
-            return manager.removeprefix(_MANAGER)
-    return ""
+def _keepers(definition: Mapping[str, Any]) -> frozenset[str]:
+    """The namespaces of the operators that keep the conversion of a CRD."""
+    return frozenset(
+        str(entry["manager"]).removeprefix(_MANAGER)
+        for entry in definition["metadata"].get("managedFields") or ()
+        if str(entry.get("manager")).startswith(_MANAGER)
+        and "f:conversion" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
+    )
 
 
 def _name(body: Mapping[str, Any]) -> str:

@@ -31,7 +31,7 @@ from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.streams import CommandError, writing
 from ssa_operator.rendering.folder.contained_files import read_given, unsaved_texts, write_bytes
 from ssa_operator.rendering.folder.installation import Installation
-from ssa_operator.rendering.folder.loaded_folders import load_all
+from ssa_operator.rendering.folder.loaded_folders import Sources, load_all
 from ssa_operator.rendering.folder.object_files import read_objects
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.tools.checks.checked_project import CheckedProject
@@ -107,21 +107,21 @@ class CheckedFiles:
     """The texts of files that an editor has not saved, by their real paths."""
 
 
-def find_problems(files: CheckedFiles) -> list[Finding]:
+def find_problems(files: CheckedFiles, loaded: Sources | None = None) -> list[Finding]:
     """All findings, in the order of files and lines. A folder whose CRD can't be read, or has a value of a wrong type,
-    is not checked.
+    is not checked. Folders that did not change since they were `loaded` are not compiled again.
     """
     with unsaved_texts(files.unsaved):
-        return _find_problems(files)
+        return _find_problems(files, loaded)
 
 
-def _find_problems(files: CheckedFiles) -> list[Finding]:
+def _find_problems(files: CheckedFiles, loaded: Sources | None) -> list[Finding]:
     readable, unreadable = read_crds(*(path for path in files.crds if path.exists()))
     definitions, mistyped = _with_right_types(readable)
     unreadable = {**unreadable, **mistyped}
     examples, faults = read_objects(files.examples)
     project = CheckedProject(
-        sources=load_all(files.templates, installation=files.installation, partial=True),
+        sources=load_all(files.templates, loaded, files.installation, partial=True),
         kinds=crd_kinds(definitions),
         examples=examples,
         unread_examples=bool(faults),

@@ -12,6 +12,7 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
+from weakref import WeakKeyDictionary
 
 from jinja2 import TemplateSyntaxError, nodes
 
@@ -113,9 +114,15 @@ def may_apply_elsewhere(folder: Folder, kinds: Iterable[CRDKind]) -> bool:
     return folder.settings.cluster_scope or any(not kind.namespaced for kind in kinds if kind.folder == folder.name)
 
 
+_parsed: WeakKeyDictionary[Templates, dict[str, nodes.Template]] = WeakKeyDictionary()
+"""The syntax trees of the templates that were checked, for the next check of an editor."""
+
+
 def syntax_trees(templates: Templates) -> dict[str, nodes.Template]:
     """The syntax trees of the templates that Jinja can read."""
-    trees = {}
+    if (known := _parsed.get(templates)) is not None:
+        return known
+    trees = _parsed[templates] = {}
     for name in templates.file_names:
         if name.endswith(".j2"):
             with contextlib.suppress(TemplateSyntaxError):  # a problem of the folder

@@ -64,7 +64,7 @@ def problems_of(project: EditedProject) -> Problems:
         return texts[path]
 
     try:
-        findings = find_problems(project.files)
+        findings = find_problems(project.files, project.sources)
     except CommandError as error:
         for path, number, message in _faults(str(error), project):
             lines = lines_in(path)

@@ -2,6 +2,7 @@
 
 Promises:
 - Lines that only steer the template, and comments, have no fields.
+- A place in a flow mapping (`{name: x}`) has the fields of that mapping, if it begins on the same line.
 - The text may be broken: only the lines above a place count, back to the beginning of its document.
 """
 
@@ -18,6 +19,10 @@ ITEM = "[]"
 
 _KEY = r"""(?P<key>"[^"\n]*"|'[^'\n]*'|[^\s"'{}\[\],:#][^\s"',\[\]{}:]*)?"""
 _LINE = re.compile(rf"(?P<indent> *)(?P<dashes>(?:- +|-$)*){_KEY}(?P<rest>.*)")
+_FLOW = re.compile(
+    r"""\{\{[^}\n]*+\}{0,2}|\{%[^%\n]*+%?\}?|\{\#[^#\n]*+\#?\}?|"[^"\n]*+"?|'[^'\n]*+'?|[{}\[\],]|:(?=\s|$)|[^\s{}\[\],:"']++|:"""
+)
+"""A tag, a scalar or a mark of a flow mapping or list."""
 _ONLY_TAGS = re.compile(r"\s*(?:\{%[^%]*%\}\s*|\{#[^#]*#\}\s*)+$")
 _DOCUMENT = re.compile(r"---(?:\s|$)")
 _LINES_LIMIT = 20_000
@@ -52,6 +57,9 @@ def yaml_place(lines: Sequence[str], number: int, column: int) -> YamlPlace:
     is_key = rest.startswith(":") and (len(rest) == 1 or rest[1].isspace())
     in_value = is_key and column > end
     path = _path_above(lines, number, len(match["indent"]), match["dashes"], begin)
+    around = (*path, key) if is_key else path
+    if (flow := _flow_place(line, number, column, end + 1 if is_key else begin, around)) is not None:
+        return flow
     value = rest[1:] if is_key else ""
     value_column = end + 1 + len(value) - len(value.lstrip()) if is_key else end
     return YamlPlace(
@@ -61,6 +69,52 @@ def yaml_place(lines: Sequence[str], number: int, column: int) -> YamlPlace:
         in_value=in_value,
         value=value.strip(),
         value_column=value_column,
+    )
+
+
+@dataclass(slots=True)
+class _Open:
+    """A flow mapping or list that is open at a place."""
+
+    is_list: bool
+    key: str = ""
+    key_begin: int = 0
+    key_end: int = 0
+    in_value: bool = False
+    value: str = ""
+    value_column: int = 0
+
+
+def _flow_place(line: str, number: int, column: int, begin: int, path: tuple[str, ...]) -> YamlPlace | None:
+    """The place in the flow mapping or list that begins a value, None outside of one. `path` leads to the value."""
+    found: list[_Open] = []
+    for match in _FLOW.finditer(line, begin):
+        part, at = match[0], match.start()
+        if at >= column or (not found and part not in ("{", "[")):
+            break
+        if part in ("{", "["):
+            found.append(_Open(is_list=part == "[", key_begin=match.end(), key_end=match.end()))
+        elif part in ("}", "]"):
+            found.pop()
+        elif part == ",":
+            found[-1] = _Open(is_list=found[-1].is_list, key_begin=column, key_end=column)
+        elif part == ":" and not found[-1].is_list:
+            found[-1].in_value, found[-1].value_column = True, column
+        elif found[-1].in_value:
+            found[-1].value, found[-1].value_column = part, at
+        else:
+            found[-1].key, found[-1].key_begin, found[-1].key_end = part.strip("\"'"), at, match.end()
+    if not found:
+        return None
+    *outer, last = found
+    inner = tuple(ITEM if each.is_list else each.key for each in outer)
+    return YamlPlace(
+        path=(*path, *inner, *((ITEM,) if last.is_list else ())),
+        key="" if last.is_list else last.key,
+        key_span=Span(number, last.key_begin, last.key_end),
+        in_value=last.in_value or last.is_list,
+        value=last.value,
+        value_column=last.value_column,
     )
 
 

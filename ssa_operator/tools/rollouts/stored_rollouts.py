@@ -175,4 +175,8 @@ def _phase(folder: str, state: State, updated: int, parents: int) -> tuple[str, 
         return "Stopped", f"the rollout of {folder} is stopped: {state.stopped}; {updated} of {parents} updated"
     if state.held:
         return "Waiting", f"{waits}; {state.held}"
-    return ("Paused", f"{waits}; it is paused") if state.paused else ("Progressing", waits)
+    if state.paused:
+        return "Paused", f"{waits}; it is paused"
+    if state.opens:
+        return "Waiting", f"{waits}; no wave begins before its window opens: {state.opens}"
+    return "Progressing", waits

@@ -12,6 +12,7 @@ import yaml
 from msgspec import Struct
 
 from tests.cli.process import run, started
+from tests.operator.conversion import sites
 from tests.operator.harness import Desk, definition, map_template
 from tests.operator.test_refused_crds import save
 
@@ -93,6 +94,24 @@ async def test_new_beside_dev_needs_no_other_command(project: Project) -> None:
         await command.says("default/shop: Ready=True")
         shutil.rmtree(project.folder / "templates" / project.name("shops"))
         await command.says(f"{project.name('shops')}: stops: its templates are gone")
+        command.process.send_signal(signal.SIGTERM)
+        assert await command.ended() == 0
+
+
+@pytest.mark.slow
+async def test_dev_serves_conversions(project: Project) -> None:
+    desk, name = project.desk, project.name("sites")
+    sites.write(project.folder, name=name)
+    metadata = {"name": "web", "namespace": desk.namespace}
+    spec = {"image": "nginx", "count": 3, "size": "large"}
+    example = {"apiVersion": f"{project.group}/v1alpha1", "kind": "Site", "metadata": metadata, "spec": spec}
+    (project.folder / "examples" / "site.yaml").write_text(yaml.safe_dump(example))
+    async with started(*project.arguments) as command:
+        await desk.until("configmaps", "web", lambda body: body["data"] == {"image": "nginx"})
+        for version, expected in (("v1", {"image": "nginx", "replicas": {"min": 3}}), ("v1alpha1", spec)):
+            text = await desk.kubectl("get", f"sites.{version}.{project.group}", "web", "--output=json")
+            assert yaml.safe_load(text)["spec"] == expected
+        await desk.delete(name, "web")  # later no operator converts it
         command.process.send_signal(signal.SIGTERM)
         assert await command.ended() == 0
 

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from ssa_operator.objects.label_selectors import label_selector
 from ssa_operator.objects.messages import MESSAGE_LIMIT
 from ssa_operator.operator.admission.rules import (
+    REVIEWS,
     AdmissionRequest,
     JudgedResource,
     answer,
     field_manager,
     is_judged,
     new_problems,
-    read_request,
     webhook,
     webhook_name,
 )
@@ -84,11 +84,11 @@ def test_a_review_is_read_as_the_api_server_sends_it() -> None:
         "dryRun": True,
     }
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": sent}
-    read = read_request(msgspec.json.encode(review))
+    read = REVIEWS.read(msgspec.json.encode(review))
     assert (read.uid, read.resource.resource, read.object, read.old_object) == ("7", "echoes", PARENT, PARENT)
     for wrong in (b"", b"{}", b"[]", msgspec.json.encode({**review, "apiVersion": "admission.k8s.io/v1beta1"})):
         with pytest.raises(ValueError, match=r".+"):
-            read_request(wrong)
+            REVIEWS.read(wrong)
 
 
 texts = st.lists(st.text(max_size=5), max_size=8)

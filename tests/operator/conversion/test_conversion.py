@@ -61,8 +61,8 @@ class Sites:
         return live.body
 
     @contextlib.asynccontextmanager
-    async def converting(self, namespace: str = "") -> AsyncIterator[None]:
-        """An operator that converts, in a namespace of its own if that is given."""
+    async def converting(self, namespace: str = "", service: tuple[str, int] | None = None) -> AsyncIterator[None]:
+        """An operator that converts, in a namespace of its own if that is given, once the CRD has its address."""
         port = 0 if namespace else self.port
         options = Options(
             templates=(self.templates,),
@@ -70,13 +70,15 @@ class Sites:
             installation=Installation(namespace=namespace or self.desk.namespace),
             selector="a=b" if namespace else "",
             conversion=("127.0.0.1", port),
+            conversion_service=service,
             listen=None,
         )
         async with operating(self.desk.client, options) as running:
             serving = asyncio.create_task(ConversionWebhook(running.operator, "127.0.0.1", port).run())
             try:
                 async with asyncio.timeout(PATIENCE):
-                    while "url" not in (await self.crd())["spec"]["conversion"]["webhook"]["clientConfig"]:
+                    wanted = "url" if service is None else "service"
+                    while wanted not in (await self.crd())["spec"]["conversion"]["webhook"]["clientConfig"]:
                         assert not serving.done(), serving.exception()
                         await asyncio.sleep(0.05)
                 yield
@@ -226,3 +228,25 @@ async def test_an_object_of_one_version_is_read_watched_and_written_in_the_other
         assert (await sites.get("v1alpha1", "old"))["spec"] == {"image": "x", "count": 4, "size": "large"}
         for name in ("web", "old"):
             await desk.delete(resource, name)
+
+    # A Service takes the place of the URL.
+    async with sites.converting(service=("converter", 8443)):
+        client_config = (await sites.crd())["spec"]["conversion"]["webhook"]["clientConfig"]
+        assert "url" not in client_config
+        assert client_config["caBundle"]
+        service = client_config["service"]
+        assert service.pop("path").startswith("/convert/")
+        assert service == {"namespace": desk.namespace, "name": "converter", "port": 8443}
+
+        # A CRD that needs no conversion is given back.
+        for path in (folder / "_convert").iterdir():
+            path.unlink()
+        (folder / "_schema.yaml").write_text(
+            SCHEMA.partition("versions:")[0] + "types:" + SCHEMA.partition("types:")[2]
+        )
+        assert await install(client, sites.templates) == {}
+        await desk.until(
+            "customresourcedefinitions.apiextensions.k8s.io",
+            resource,
+            lambda body: body["spec"]["conversion"] == {"strategy": "None"},
+        )

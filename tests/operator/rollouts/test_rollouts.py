@@ -1,15 +1,23 @@
-"""A changed template set in waves, on a real API server: canary, batches, a stop, a killed operator, undo."""
+"""A changed template set in waves, on a real API server: canary, batches, a stop, a killed operator, undo, shards and
+windows.
+"""
 
 from __future__ import annotations
 
+import re
+import signal
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ssa_operator.objects.shards import Shard
 from ssa_operator.rendering.folder.installation import Installation
-from tests.cli.process import run
+from tests.cli.process import run, started
 from tests.operator.harness import Desk, Operate, Running, definition
+from tests.operator.wall_clock import SteppingClock
 
 pytestmark = pytest.mark.cluster
 
@@ -63,6 +71,15 @@ class Story:
         (path / "_settings.yaml").write_text(settings)
         (path / "child.yaml.j2").write_text(text)
 
+    async def create_parents(self) -> None:
+        """Six parents; the first one is the canary."""
+        plural, group = self.folder.split(".", 1)
+        await self.desk.define(definition(plural, group, "Thing"))
+        for number in range(6):
+            labels = {"tier": "canary"} if number == 0 else {}
+            thing = {"apiVersion": f"{group}/v1", "kind": "Thing", "metadata": {"name": f"p{number}", "labels": labels}}
+            await self.desk.apply({**thing, "spec": {}})
+
     async def rollout(self, command: str, *arguments: str) -> tuple[int, str, str]:
         where = (f"--kubeconfig={self.desk.kubeconfig}", f"--operator-namespace={self.desk.namespace}")
         code, out, err = await run("rollout", command, self.folder, *arguments, *where)
@@ -99,14 +116,10 @@ class Story:
 async def test_a_rollout_from_the_canary_to_its_undo(
     desk: Desk, operate: Operate, group: str, namespace: str, tmp_path: Path
 ) -> None:
-    await desk.define(definition("things", group, "Thing"))
     story = Story(desk, f"things.{group}", tmp_path / "rolled")
     story.write(child("one") + EXTRA)
     options = {"templates": story.templates, "installation": Installation(namespace=namespace)}
-    for number in range(6):
-        labels = {"tier": "canary"} if number == 0 else {}
-        thing = {"apiVersion": f"{group}/v1", "kind": "Thing", "metadata": {"name": f"p{number}", "labels": labels}}
-        await desk.apply({**thing, "spec": {}})
+    await story.create_parents()
     async with operate(**options):
         await story.until_all_have("one")
         await story.until_stored('"successes":[')
@@ -155,6 +168,56 @@ async def test_a_rollout_from_the_canary_to_its_undo(
             await desk.until(story.folder, f"p{number}", lambda body: "revision" not in body["status"])
         story.write(child("five"), settings=NEVER)
         await story.until_all_have("five")
+
+
+async def test_waves_over_the_parents_of_two_shards_begin_when_the_window_opens(
+    desk: Desk, operate: Operate, group: str, namespace: str, tmp_path: Path, clock: SteppingClock
+) -> None:
+    later = (datetime.now(UTC).hour + 12) % 24
+    window = f"  window: {{schedule: '0 {later} * * *', duration: 1h}}\n"
+    story = Story(desk, f"things.{group}", tmp_path / "rolled")
+    story.write(child("one"), SETTINGS + window)
+    options = {"templates": story.templates, "installation": Installation(namespace=namespace)}
+    await story.create_parents()
+    async with operate(shard=Shard(0, 2), **options), operate(shard=Shard(1, 2), **options):
+        await story.until_all_have("one")
+        story.write(child("two"), SETTINGS + window)
+        await story.until_stored('"opens":')
+        code, out, _ = await story.rollout("status", "--no-watch")
+        opens = re.search(
+            rf"0 of 6 parents updated; no wave begins before its window opens: (\S+T{later:02}:00\S+)", out
+        )
+        assert opens is not None, (code, out)
+        assert set((await story.texts()).values()) == {"one"}
+        clock.stepped = datetime.fromisoformat(opens[1]).timestamp() - time.time() + 60
+        await story.until_all_have("two")
+        code, out, _ = await story.rollout("status")
+        assert (code, out.splitlines()[-1]) == (0, f"{story.folder} successfully rolled out")
+        assert len(set((await story.revisions()).values())) == 1
+
+
+@pytest.mark.slow
+async def test_an_operator_that_is_killed_in_the_middle_goes_on(
+    desk: Desk, group: str, namespace: str, tmp_path: Path
+) -> None:
+    story = Story(desk, f"things.{group}", tmp_path / "rolled")
+    story.write(child("one"))
+    await story.create_parents()
+    where = (f"--kubeconfig={desk.kubeconfig}", f"--templates={story.templates}", f"--namespace={namespace}")
+    async with started("run", *where, POD_NAMESPACE=namespace) as command:
+        await story.until_all_have("one")
+        await story.until_stored('"successes":[')
+        story.write(child("two"))
+        await desk.until("configmaps", "p0", lambda body: body["data"]["text"] == "two")
+        command.process.send_signal(signal.SIGKILL)
+        await command.process.wait()
+    before = await story.texts()
+    assert "one" in before.values()
+    story.write("{% if %}")  # nor is the set on disk needed to go on
+    async with started("run", *where, POD_NAMESPACE=namespace):
+        await story.until_all_have("two")
+        assert (await story.rollout("status"))[0] == 0
+        assert len(set((await story.revisions()).values())) == 1
 
 
 def _metrics(running: Running) -> str:

@@ -53,7 +53,7 @@ class Simulation:
         self.waves: list[set[str]] = []
 
     def decide(self) -> Decision:
-        found = decide(self.state, list(self.members.values()), self.settings, self.progress, self.now, may_begin=True)
+        found = decide(self.state, list(self.members.values()), self.settings, self.progress, self.now)
         state = planned(found.state, 0, "", 0) if found.needs_plan else found.state
         before = self.revisions()
         self.state, self.progress = json.decode(json.encode(state), type=State), found.progress
@@ -164,6 +164,24 @@ def test_a_newer_set_supersedes_and_every_parent_stays_on_its_revision_until_the
     run.run()
     assert run.state.succeeded == NEWER
     assert all(reached in ([NEW, NEWER], [NEWER]) for reached in run.reached.values())
+
+
+def test_after_a_set_that_failed_the_next_one_begins_at_the_same_canaries() -> None:
+    run = Simulation([member(number) for number in range(9)])
+    run.decide()
+    run.decide()
+    (canary,) = run.waves[0]
+    run.broken = {(canary, NEW), (canary, NEWER)}
+    run.run()
+    assert "not Ready at revision new" in run.state.stopped
+    run.state = with_loaded(run.state, NEWER)
+    run.run()
+    assert run.waves == [{canary}, {canary}], "a second mistake reaches another parent"
+    assert "not Ready at revision newer" in run.state.stopped
+    run.state = with_loaded(run.state, "good")
+    run.run()
+    assert run.waves[2] == {canary}
+    assert run.state.succeeded == "good"
 
 
 @settings(max_examples=15, deadline=None)

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from ssa_operator.objects.rollout_settings import Window
-from ssa_operator.operator.rollouts.windows import is_open
+from ssa_operator.operator.rollouts.windows import is_open, next_opening
 from ssa_operator.rendering.folder.folder_settings import parse_settings
 
 
@@ -45,3 +45,19 @@ def test_a_window_is_open_from_each_start_for_its_duration(
     for zone in ("UTC", "America/New_York"):
         now = datetime.fromisoformat(moment).replace(tzinfo=ZoneInfo(zone)).timestamp()
         assert is_open(window(schedule, duration, zone), now) is opens
+
+
+@pytest.mark.parametrize(
+    ("schedule", "zone", "moment", "opens"),
+    [
+        ("0 2 * * 1-5", "UTC", "2026-01-02T06:00+00:00", "2026-01-05T02:00+00:00"),  # from Friday to Monday
+        ("0 2 * * *", "Europe/Berlin", "2026-01-05T01:30+00:00", ""),
+        ("30 2 * * *", "Europe/Berlin", "2026-03-29T00:00+00:00", "2026-03-30T02:30+02:00"),  # 02:30 is skipped
+        ("30 2 * * *", "Europe/Berlin", "2026-10-25T00:00+02:00", "2026-10-25T02:30+02:00"),
+        ("0 0 29 2 *", "UTC", "2096-03-01T00:00+00:00", "2104-02-29T00:00+00:00"),
+        ("0 0 31 2 *", "UTC", "2026-01-05T00:00+00:00", "never"),
+    ],
+)
+def test_the_next_opening_of_a_window_is_known(schedule: str, zone: str, moment: str, opens: str) -> None:
+    now = datetime.fromisoformat(moment).timestamp()
+    assert next_opening(window(schedule, "1h", zone), now) == opens

@@ -10,7 +10,7 @@ from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.tools.checks.project_checks import find_problems
 from ssa_operator.tools.editor.definitions import definition, references
 from ssa_operator.tools.editor.diagnostics import problems_of
-from ssa_operator.tools.editor.edited_project import EditedProject
+from ssa_operator.tools.editor.edited_project import EditedProject, load_project
 from ssa_operator.tools.editor.expression_types import Reading
 from ssa_operator.tools.editor.hover import hover
 from ssa_operator.tools.editor.symbols import symbols
@@ -207,6 +207,7 @@ def test_problems_are_the_findings_of_check(project: EditedProject) -> None:
     edited = loaded(project.files.templates[0], {path: text})
     problems = [(path, each) for path, each in problems_of(edited).items()]
     findings = find_problems(edited.files)
+    assert problems_of(load_project(edited.files, edited)) == dict(problems), "a second check finds something else"
     assert sorted(each.code for _, found in problems for each in found) == sorted(each.code for each in findings)
     found = {each.code: each for each in problems_of(edited)[path]}
     lines = text.split("\n")

@@ -107,6 +107,17 @@ def complete(project: EditedProject, text: str, file: str = "new.yaml.j2") -> di
         ("metadata:\n  annotations:\n    ssa-operator.dev/prune: §", ['"true"', '"false"']),
         ('metadata:\n  annotations:\n    ssa-operator.dev/prune: "§"', ["true", "false"]),
         ("§", ["apiVersion", "kind", "metadata"]),
+        ("apiVersion: v1\nkind: Pod\nspec: {hostNetwork: §}", ["true", "false"]),
+        ("apiVersion: v1\nkind: Pod\nspec: {nodeName: '{{ name }}', hostNetwork: §", ["true", "false"]),
+        (f"{POD}      - {{name: x, imagePullPolicy: §}}", ["Always", "IfNotPresent", "Never"]),
+        (
+            "apiVersion: v1\nkind: Pod\nspec: {containers: [{name: x, imagePullPolicy: §",
+            ["Always", "IfNotPresent", "Never"],
+        ),
+        ("apiVersion: v1\nkind: Pod\nspec:\n  os: {§}", ["name"]),
+        ("apiVersion: v1\nkind: Pod\nspec:\n  os: {na§}", ["name"]),
+        ("metadata: {annotations: {ssa-operator.dev/apply: §", ["Always", "IfNotPresent", "Once"]),
+        ("metadata:\n  annotations: {ssa-operator.dev/prune: '§'}", ["true", "false"]),
     ],
 )
 def test_a_template_completes(project: EditedProject, text: str, labels: list[str]) -> None:
