@@ -127,11 +127,11 @@ def resume(
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Go on with a rollout that is paused, or that waits because it deletes more than `maxPrune` allows."""
+    """Go on with a rollout that is paused. Of one that isn't, confirm that it deletes more than `maxPrune` allows."""
     from ssa_operator.operator.rollouts.rules import resumed
 
-    _run(lambda rollouts: rollouts.change(resumed), folder, operator_namespace, context, kubeconfig)
-    streams.line(f"{folder} resumed")
+    state = _run(lambda rollouts: rollouts.change(resumed), folder, operator_namespace, context, kubeconfig)
+    streams.line(f"{folder} resumed; {state.held}" if state.held else f"{folder} resumed")
 
 
 @app.command(epilog=example("ssa-operator rollout undo echoes.example.com"))

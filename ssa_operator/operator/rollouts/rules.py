@@ -225,8 +225,8 @@ def paused(state: State) -> State:
 
 
 def resumed(state: State) -> State:
-    """The state in which waves begin again, even those that would delete children."""
-    return replace(state, paused=False, held="")
+    """The state in which waves begin again. Of a paused rollout this confirms no deletions: they need another one."""
+    return replace(state, paused=False) if state.paused else replace(state, held="")
 
 
 def planned(state: State, deletions: int, described: str, limit: int) -> State:

@@ -173,10 +173,10 @@ def _phase(folder: str, state: State, updated: int, parents: int) -> tuple[str, 
     waits = f"waiting for the rollout of {folder} to finish: {updated} of {counted(parents, 'parent')} updated"
     if state.stopped:
         return "Stopped", f"the rollout of {folder} is stopped: {state.stopped}; {updated} of {parents} updated"
-    if state.held:
-        return "Waiting", f"{waits}; {state.held}"
     if state.paused:
         return "Paused", f"{waits}; it is paused"
+    if state.held:
+        return "Waiting", f"{waits}; {state.held}"
     if state.opens:
         return "Waiting", f"{waits}; no wave begins before its window opens: {state.opens}"
     return "Progressing", waits

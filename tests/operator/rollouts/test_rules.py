@@ -258,6 +258,10 @@ def test_a_rollout_waits_while_it_is_paused_or_would_delete_children() -> None:
     run.run(5)
     assert run.waves == []
     assert "3 ConfigMaps" in run.state.held
+    # What ends a pause confirms no deletion.
+    run.state = resumed(paused(run.state))
+    run.run(5)
+    assert run.waves == []
     run.state = paused(resumed(run.state))
     run.run(5)
     assert run.waves == []
