@@ -8,8 +8,9 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
+from typing import Any
 
 from msgspec import Struct
 
@@ -85,26 +86,26 @@ def is_finalize_hook(annotations: Mapping[str, object] | None) -> bool:
 def parse_annotations(annotations: Mapping[str, object]) -> Instructions:
     """The instructions among a manifest's annotations.
 
-    Raises AnnotationError for an unknown instruction or value.
+    Raises AnnotationError with all unknown instructions and values.
     """
     instructions = {key.removeprefix(PREFIX): value for key, value in annotations.items() if key.startswith(PREFIX)}
     if not instructions:
         return DEFAULT
-    allowed = ("recreate", "prune", "apply", "after", "on", "wait", "ready-when")
-    for name in instructions:
-        if name not in allowed:
-            near = near_names(name, allowed)
-            hint = f"did you mean {PREFIX}{near[0]}?" if near else f"allowed are {', '.join(allowed)}"
-            raise AnnotationError(f"annotation {PREFIX}{name} is not an instruction of ssa-operator; {hint}")
-    return Instructions(
-        recreate=Recreate(_choice("recreate", instructions.get("recreate", Recreate.NEVER), tuple(Recreate))),
-        prune=_choice("prune", instructions.get("prune", "true"), ("true", "false")) == "true",
-        apply=ApplyPolicy(_choice("apply", instructions.get("apply", ApplyPolicy.ALWAYS), tuple(ApplyPolicy))),
-        after=parse_references(instructions.get("after", "")),
-        finalize="on" in instructions and _choice("on", instructions["on"], ("finalize",)) == "finalize",
-        wait=_choice("wait", instructions.get("wait", "true"), ("true", "false")) == "true",
-        ready_when=str(instructions.get("ready-when", "")),
-    )
+    values, problems = dict[str, Any](), list[str]()
+    for name, value in instructions.items():
+        if name not in _READERS:
+            near = near_names(name, tuple(_READERS))
+            hint = f"did you mean {PREFIX}{near[0]}?" if near else f"allowed are {', '.join(_READERS)}"
+            problems.append(f"annotation {PREFIX}{name} is not an instruction of ssa-operator; {hint}")
+            continue
+        field, read = _READERS[name]
+        try:
+            values[field] = read(value)
+        except AnnotationError as error:
+            problems.append(str(error))
+    if problems:
+        raise AnnotationError("; ".join(problems))
+    return Instructions(**values)
 
 
 def _choice(name: str, value: object, allowed: tuple[str, ...]) -> str:
@@ -127,6 +128,17 @@ def parse_references(value: object) -> tuple[Reference, ...]:
         references.append(Reference(kind.strip(), name.strip()))
     return tuple(references)
 
+
+_READERS: Mapping[str, tuple[str, Callable[[object], object]]] = {
+    "recreate": ("recreate", lambda value: Recreate(_choice("recreate", value, tuple(Recreate)))),
+    "prune": ("prune", lambda value: _choice("prune", value, ("true", "false")) == "true"),
+    "apply": ("apply", lambda value: ApplyPolicy(_choice("apply", value, tuple(ApplyPolicy)))),
+    "after": ("after", parse_references),
+    "on": ("finalize", lambda value: _choice("on", value, ("finalize",)) == "finalize"),
+    "wait": ("wait", lambda value: _choice("wait", value, ("true", "false")) == "true"),
+    "ready-when": ("ready_when", str),
+}
+"""For each instruction the field, and what reads its value."""
 
 UNCONVERTED = f"{PREFIX}unconverted"
 """The fields of the versions of a parent that its present version can't hold."""
