@@ -130,7 +130,7 @@ async def _recreate(change: ImmutableChange, cluster: ClusterAccess) -> Outcome 
             change.step, former, "was left by a former parent of this name; waits for its garbage collection"
         )
     if change.manifest.instructions.recreate is Recreate.NEVER:
-        return _conflict(change, f"{immutable_advice(identity, change.field)} ({change.causes})")
+        return _conflict(change, f"{immutable_advice(change.manifest, change.field)} ({change.causes})")
     if is_refused_again(recreation, change.manifest, former):
         return _conflict(change, f"{repeated_refusal(identity, change.field)} ({change.causes})")
     live = change.step.live

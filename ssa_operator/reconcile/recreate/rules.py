@@ -80,8 +80,14 @@ _GARBAGE_COLLECTION_FINALIZERS = frozenset({"foregroundDeletion", "orphan"})
 """kube-controller-manager removes them; without it such an object is never gone."""
 
 
-def immutable_advice(identity: Identity, field: str) -> str:
+def immutable_advice(manifest: Manifest, field: str) -> str:
     """The message about a changed immutable field where the manifest doesn't allow to recreate the object."""
+    identity = manifest.identity
+    if manifest.shared is not None:
+        return (
+            f"{identity}: {field} is immutable; restore its value, or give the object another name: {ANNOTATION} is "
+            "not allowed for an object that several parents share"
+        )
     if identity.group_kind in NEVER_RECREATED:
         return (
             f"{identity}: {field} is immutable; restore its value, or delete the object yourself: {ANNOTATION} is not "

@@ -243,3 +243,16 @@ async def test_plan_shows_that_the_object_changes_if_all_its_owners_do(
     assert (code, "rendered differently" in printed) == (2, True), printed
     code, printed, _ = await run("tree", "echo/b", *options)
     assert "ConfigMap" in printed
+
+
+async def test_an_immutable_field_of_a_shared_object_needs_another_name(
+    desk: Desk, operate: Operate, templates: Path
+) -> None:
+    only(templates, common=COMMON.replace("\ndata:", "\nimmutable: true\ndata:"))
+    async with operate():
+        await desk.apply_until_ready(echo("web", replicas=1))
+        await desk.apply(echo("web", replicas=2))
+        found = await desk.until(ECHOES, "web", not_ready_because("Conflict", "is immutable"))
+        (ready,) = [each for each in found["status"]["conditions"] if each["type"] == "Ready"]
+        assert "give the object another name" in ready["message"]
+        await desk.apply_until_ready(echo("web", replicas=1))

@@ -103,7 +103,7 @@ def complete(project: EditedProject, text: str, file: str = "new.yaml.j2") -> di
         ),
         (f"{POD}      - name: x\n        imagePullPolicy: §", ["Always", "IfNotPresent", "Never"]),
         ("apiVersion: v1\nkind: Pod\nspec:\n  hostNetwork: §", ["true", "false"]),
-        ("metadata:\n  annotations:\n    ssa-operator.dev/apply: §", ["Always", "IfNotPresent", "Once"]),
+        ("metadata:\n  annotations:\n    ssa-operator.dev/apply: §", ["Always", "IfNotPresent", "Once", "Shared"]),
         ("metadata:\n  annotations:\n    ssa-operator.dev/prune: §", ['"true"', '"false"']),
         ('metadata:\n  annotations:\n    ssa-operator.dev/prune: "§"', ["true", "false"]),
         ("§", ["apiVersion", "kind", "metadata"]),
@@ -116,7 +116,7 @@ def complete(project: EditedProject, text: str, file: str = "new.yaml.j2") -> di
         ),
         ("apiVersion: v1\nkind: Pod\nspec:\n  os: {§}", ["name"]),
         ("apiVersion: v1\nkind: Pod\nspec:\n  os: {na§}", ["name"]),
-        ("metadata: {annotations: {ssa-operator.dev/apply: §", ["Always", "IfNotPresent", "Once"]),
+        ("metadata: {annotations: {ssa-operator.dev/apply: §", ["Always", "IfNotPresent", "Once", "Shared"]),
         ("metadata:\n  annotations: {ssa-operator.dev/prune: '§'}", ["true", "false"]),
     ],
 )
