@@ -28,8 +28,7 @@ from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.replicas.rules import ScalePaths, find_handover, with_handed_over
 from ssa_operator.reconcile.resync.unchanged import is_same_content
-from ssa_operator.reconcile.shared_ownership.outcomes import released_outcome
-from ssa_operator.reconcile.shared_ownership.rules import with_owners
+from ssa_operator.reconcile.shared_ownership.rules import released_outcome, with_owners
 from ssa_operator.reconcile.step import Action, FailureReason, Step
 
 Fields = Mapping[str, Any]

@@ -17,8 +17,7 @@ from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.outcome import Outcome, Result
-from ssa_operator.reconcile.shared_ownership.outcomes import released_outcome
-from ssa_operator.reconcile.shared_ownership.rules import release_patch, vote_patch
+from ssa_operator.reconcile.shared_ownership.rules import release_patch, released_outcome, vote_patch
 from ssa_operator.reconcile.step import Step
 
 

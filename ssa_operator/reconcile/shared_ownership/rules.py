@@ -10,6 +10,7 @@ Promises:
 - No single parent takes over an object that others share, and nothing that counts is only in memory.
 - Either all owners have an owner reference, or none has: Kubernetes would delete the object with the last owner that
   has one, although another one still renders it.
+- What a parent gives up while others own it counts as changed and not as pruned, in Events, in `plan` and in `diff`.
 
 How it works:
 All parents apply with one field manager, and the API server removes what an apply of this manager leaves out. So each
@@ -28,6 +29,7 @@ annotation and the owner references.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -41,6 +43,7 @@ from ssa_operator.objects.shared_record import OWNERS_ANNOTATION, SharedRecord
 from ssa_operator.objects.source_location import FieldPath, field_text
 from ssa_operator.reconcile.child_case import ChildCase
 from ssa_operator.reconcile.observed import ObservedParents
+from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.step import Step
 
 
@@ -82,6 +85,19 @@ def release_patch(live: LiveObject, uid: str) -> bytes | None:
         return None
     references = [each for each in _references(live) if each.get("uid") != uid]
     return _patch(live, record.limited_to(others), references)
+
+
+def released_outcome(step: Step, live: LiveObject | None, uid: str) -> Outcome | None:
+    """The outcome of a prune by which a parent gives up an object, None if no other parent owns it."""
+    patch = None if live is None or live.shared is None else release_patch(live, uid)
+    if live is None or patch is None:
+        return None
+    metadata, changed = live.body["metadata"], json.loads(patch)["metadata"]
+    annotations = {**metadata.get("annotations", {}), **changed["annotations"]}
+    metadata = {**metadata, **changed, "annotations": annotations}
+    after = LiveObject.of({**live.body, "metadata": metadata})
+    kept = replace(step, reason=f"{step.reason}; its other owners keep it")
+    return Outcome(step=kept, result=Result.CONFIGURED, live=after)
 
 
 def owners_text(live: LiveObject, uids: Sequence[str], parents: ObservedParents) -> str:
