@@ -262,6 +262,15 @@ class Desk:
             except ApiError as error:
                 raise AssertionError(str(error)) from error
 
+    async def explained(self, field: str) -> str:
+        """What `kubectl explain` prints of a field of a new CRD. The API server publishes its schema a moment after the
+        CRD is Established, and no watch tells when.
+        """
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                with contextlib.suppress(AssertionError):
+                    return await self.kubectl("explain", field)
+
     async def kubectl_apply(self, *bodies: dict[str, Any]) -> None:
         """`kubectl apply` of some objects, which records them in an annotation."""
         await self.kubectl("apply", "-f", "-", stdin=as_list(bodies))

@@ -76,7 +76,7 @@ async def test_a_short_schema_is_enough_for_a_resource(desk: Desk, group: str, t
         await desk.until("deployments.apps", "hello", lambda body: body["spec"]["replicas"] == 2)
         head = (await desk.kubectl("get", f"echoes.{group}")).split("\n")[0].split()
         assert head == ["NAME", "DESIRED", "READY", "REASON", "AGE"]
-        assert "Number of pods." in await desk.kubectl("explain", f"echoes.{group}.spec")
+        assert "Number of pods." in await desk.explained(f"echoes.{group}.spec")
         assert "Ready" in await desk.kubectl("get", f"echoes.v1alpha1.{group}", "hello")
 
 
