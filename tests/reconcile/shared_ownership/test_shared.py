@@ -186,7 +186,7 @@ async def test_no_parent_takes_a_shared_object_for_itself_and_none_shares_that_o
         await desk.until(ECHOES, "c", not_ready_because("InvalidManifest", "belongs to Echo", "and 1 more"))
         for name in ("a", "b"):
             await desk.apply(echo(name, 9))
-        # What is free belongs to one parent alone, and then to nobody else.
+        # What is free belongs to one parent alone, and others are refused it then.
         c = await desk.ready(ECHOES, "c")
         common = await desk.until(MAPS, "common", holds(replicas="7"))
         assert [each["uid"] for each in common["metadata"]["ownerReferences"] if each["controller"]] == [uid(c)]
