@@ -42,6 +42,10 @@ class ApplyPolicy(StrEnum):
     SHARED = "Shared"
 
 
+APPLIED_EACH_TIME = frozenset({ApplyPolicy.ALWAYS, ApplyPolicy.SHARED})
+"""The policies by which a manifest is applied to an object that exists."""
+
+
 class AnnotationError(ValueError):
     """An unknown instruction or value; the text names it and what is allowed."""
 

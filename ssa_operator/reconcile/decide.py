@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from ssa_operator.objects.annotations import ApplyPolicy
+from ssa_operator.objects.annotations import APPLIED_EACH_TIME, ApplyPolicy
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.reconcile.adoption import rules as adoption
@@ -85,7 +85,7 @@ def _conflict(
     observed: Observed, manifest: Manifest, policy: ApplyPolicy, live: LiveObject | None
 ) -> ConflictHistory | None:
     """What other managers changed in this child. What they did to another manifest's object doesn't count."""
-    if live is not None and policy not in _APPLIED_EACH_TIME:
+    if live is not None and policy not in APPLIED_EACH_TIME:
         return None
     found = observed.history[Conflicts].by_child.get(manifest.identity)
     return found if found is not None and found.digest == manifest.digest else None
@@ -102,15 +102,12 @@ def _is_kept(case: ChildCase) -> Step:
 _EVERY: AbstractSet[object] = frozenset()
 """A rule that is asked about every manifest."""
 
-_APPLIED_EACH_TIME = frozenset({ApplyPolicy.ALWAYS, ApplyPolicy.SHARED})
-"""The policies by which a manifest is applied to an object that exists."""
-
 Rules: TypeAlias = Mapping[Rule, AbstractSet[object]]
 """Rules in order, each with the policies or the memories of which one must be in use for the rule to have an answer."""
 
 CLAIM_RULES: Rules = {
-    ownership.belongs_to_other_parent: _APPLIED_EACH_TIME,
-    ownership.owner_may_still_exist: _APPLIED_EACH_TIME,
+    ownership.belongs_to_other_parent: APPLIED_EACH_TIME,
+    ownership.owner_may_still_exist: APPLIED_EACH_TIME,
     apply_once.is_applied_once: {ApplyPolicy.ONCE},
 }
 """Whether the manifest may have the object at all."""

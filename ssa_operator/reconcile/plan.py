@@ -12,7 +12,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ssa_operator.objects.annotations import ApplyPolicy
+from ssa_operator.objects.annotations import APPLIED_EACH_TIME
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.json_codec import NOTHING
 from ssa_operator.objects.live_object import LiveObject
@@ -88,7 +88,7 @@ class Plan(Struct, frozen=True, kw_only=True):
         }
 
     def _may_exist(self, step: Step, manifest: Manifest) -> bool:
-        if manifest.instructions.apply in (ApplyPolicy.ALWAYS, ApplyPolicy.SHARED):
+        if manifest.instructions.apply in APPLIED_EACH_TIME:
             return False
         if step.action is Action.APPLY:
             return True

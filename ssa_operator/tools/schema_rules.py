@@ -17,6 +17,7 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,7 @@ def target_schemas(version: str, *, kubeconfig: str | None, context: str | None)
     return bundled_schemas(version.removeprefix("v"))
 
 
+@cache
 def bundled_schemas(version: str) -> KubernetesSchemas:
     """The schemas of a version that come with the package. Raises CommandError."""
     files = {found[1]: each for each in resources.files(DATA).iterdir() if (found := _FILE.fullmatch(each.name))}

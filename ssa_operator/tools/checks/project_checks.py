@@ -41,7 +41,7 @@ from ssa_operator.tools.checks.rollout_rules import unreported_revisions
 from ssa_operator.tools.checks.template_checks import check_templates
 from ssa_operator.tools.findings.codes import CODES
 from ssa_operator.tools.findings.findings import Finding
-from ssa_operator.tools.offline.template_folders import crd_kinds
+from ssa_operator.tools.offline.template_folders import readable_crd_kinds
 
 if TYPE_CHECKING:
     from ssa_operator.tools.findings.findings import Edit, Finding
@@ -117,12 +117,13 @@ def find_problems(files: CheckedFiles, loaded: Sources | None = None) -> list[Fi
 
 def _find_problems(files: CheckedFiles, loaded: Sources | None) -> list[Finding]:
     readable, unreadable = read_crds(*(path for path in files.crds if path.exists()))
-    definitions, mistyped = _with_right_types(readable)
+    kinds, mistyped = readable_crd_kinds(readable)
+    definitions = [each for each in readable if _name_of(each) not in mistyped]
     unreadable = {**unreadable, **mistyped}
     examples, faults = read_objects(files.examples)
     project = CheckedProject(
         sources=load_all(files.templates, loaded, files.installation, partial=True),
-        kinds=crd_kinds(definitions),
+        kinds=kinds,
         examples=examples,
         unread_examples=bool(faults),
         now=time.time(),
@@ -154,25 +155,6 @@ def _find_problems(files: CheckedFiles, loaded: Sources | None) -> list[Finding]
 def _name_of(definition: Document) -> str:
     name: str = definition.body["metadata"]["name"]
     return name
-
-
-def _with_right_types(definitions: list[Document]) -> tuple[list[Document], dict[str, str]]:
-    """The CRDs whose values have the right types, and what is wrong with the others, by their names."""
-    try:
-        crd_kinds(definitions)
-    except CommandError:
-        pass
-    else:
-        return definitions, {}
-    right, wrong = list[Document](), dict[str, str]()
-    for definition in definitions:
-        try:
-            crd_kinds([definition])
-        except CommandError as error:
-            wrong[_name_of(definition)] = str(error)
-        else:
-            right.append(definition)
-    return right, wrong
 
 
 _LINE = re.compile(r":([0-9]+): ")

@@ -5,7 +5,6 @@ Promises:
 - A finding without a file is at the first line of a file of the folder that it is about.
 - A fix that replaces text of the line is offered as an edit: the edits of `check --fix`, and "did you mean ...?" if the
   line has one name that is similar to the suggested one.
-- A CRD that hides what the other files mean is a problem at each of its wrong lines.
 """
 
 from __future__ import annotations
@@ -17,10 +16,9 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 from ssa_operator.objects.messages import visible_line
-from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.tools.checks.project_checks import column_of_edit, find_problems
 from ssa_operator.tools.editor.edited_project import EditedProject
-from ssa_operator.tools.editor.text_places import Span, Target, lines_of, whole_line
+from ssa_operator.tools.editor.text_places import Span, Target, lines_of
 from ssa_operator.tools.findings.codes import Severity
 from ssa_operator.tools.findings.findings import Finding, marked
 
@@ -41,8 +39,8 @@ class Problem:
 
     span: Span
     message: str
-    code: str = ""
-    """The code of the finding; '' for a CRD that can't be read."""
+    code: str
+    """The code of the finding."""
     severity: Severity = Severity.ERROR
     related: tuple[Target, ...] = ()
     """The lines that include the file of the finding, innermost first."""
@@ -63,32 +61,10 @@ def problems_of(project: EditedProject) -> Problems:
             texts[path] = lines_of(project.text(path))
         return texts[path]
 
-    try:
-        findings = find_problems(project.files, project.sources)
-    except CommandError as error:
-        for path, number, message in _faults(str(error), project):
-            lines = lines_in(path)
-            line = lines[number - 1] if 0 < number <= len(lines) else ""
-            span = whole_line(line, max(number - 1, 0))
-            found.setdefault(path, []).append(Problem(span=span, message=message))
-    else:
-        for finding in findings:
-            path = _path(finding, project)
-            found.setdefault(path, []).append(_problem(finding, lines_in(path), project))
+    for finding in find_problems(project.files, project.sources):
+        path = _path(finding, project)
+        found.setdefault(path, []).append(_problem(finding, lines_in(path), project))
     return {path: tuple(problems) for path, problems in found.items()}
-
-
-_FAULT = re.compile(r"(?P<file>[^:\n]+):(?P<line>[0-9]{1,9}): (?P<message>.*)")
-
-
-def _faults(text: str, project: EditedProject) -> Iterator[tuple[Path, int, str]]:
-    """The file, line and message of each line of an error."""
-    for line in text.splitlines():
-        match = _FAULT.match(line)
-        if match is not None:
-            yield Path(match["file"]), int(match["line"]), visible_line(match["message"])
-        else:
-            yield _some_file(project, ""), 1, visible_line(line)
 
 
 def _path(finding: Finding, project: EditedProject) -> Path:

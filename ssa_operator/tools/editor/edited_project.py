@@ -8,7 +8,7 @@ Promises:
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from typing import Any
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.render_result import Document
 from ssa_operator.operator import crd_files
-from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.rendering.folder.contained_files import read_text, unsaved_texts
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.folder.loaded_folders import Folder, Sources, load_all
@@ -25,7 +24,7 @@ from ssa_operator.schema.crd_schema import object_schema
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas, Schema
 from ssa_operator.tools.checks.project_checks import CheckedFiles
 from ssa_operator.tools.offline.project_folders import crds_of, examples_of
-from ssa_operator.tools.offline.template_folders import CRDKind, crd_kinds, read_version
+from ssa_operator.tools.offline.template_folders import CRDKind, read_version, readable_crd_kinds
 
 TEMPLATES = "templates"
 
@@ -126,7 +125,7 @@ def load_project(files: CheckedFiles, previous: EditedProject | None = None) -> 
     """The project of these files. What did not change since `previous` is not compiled again."""
     with unsaved_texts(files.unsaved):
         definitions = _definitions(files)
-        kinds = dict(_kinds(definitions))
+        kinds, _ = readable_crd_kinds(definitions)  # `check` reports the others
         try:
             examples, _ = read_objects(files.examples)
         except OSError:
@@ -149,14 +148,6 @@ def _definitions(files: CheckedFiles) -> list[Document]:
         return crd_files.read_crds(*(each for each in files.crds if each.exists()))[0]
     except (crd_files.DefinitionError, OSError):
         return []
-
-
-def _kinds(definitions: Sequence[Document]) -> Iterator[tuple[GroupKind, CRDKind]]:
-    for definition in definitions:
-        try:
-            yield from crd_kinds([definition]).items()
-        except CommandError:
-            continue  # `check` reports it
 
 
 def value_of(value: Any, *names: str) -> Any:

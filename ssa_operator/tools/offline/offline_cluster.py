@@ -240,6 +240,13 @@ class OfflineCluster:
         known = self.kinds.get(GroupKind.of(body["apiVersion"], body["kind"]))
         return None if known is None else object_schema(known.definition, split_api_version(body["apiVersion"])[1])
 
+    def _objects_beside(self, uid: str) -> Mapping[Identity, LiveObject]:
+        """The objects, those of a case's children as children of the parent with this uid."""
+        if not self.children:
+            return self.objects
+        named = {identity: self.objects[identity] for identity in self.children & self.objects.keys()}
+        return {**self.objects, **{identity: _as_child(live, uid) for identity, live in named.items()}}
+
     def _observed(self, body: dict[str, Any], rendered: Rendered, folder: Folder) -> Observed:
         parent, scoped, kinds = LiveObject.of(body), cluster_scoped(self.kinds), rendered_kinds(named_objects(rendered))
         others = {identity: owner for identity, owner in self.claims.items() if owner != parent.identity}
@@ -248,10 +255,7 @@ class OfflineCluster:
             folder,
             rendered,
             ObservedChildren(
-                objects={
-                    identity: _as_child(live, parent.uid) if identity in (self.children or ()) else live
-                    for identity, live in self.objects.items()
-                },
+                objects=self._objects_beside(parent.uid),
                 own=(),
                 kinds={kind: KindState(namespaced=kind not in scoped, synced=True) for kind in kinds},
             ),

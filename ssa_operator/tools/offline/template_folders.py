@@ -72,6 +72,17 @@ def crd_kinds(definitions: Iterable[Document]) -> Mapping[GroupKind, CRDKind]:
     return kinds
 
 
+def readable_crd_kinds(definitions: Iterable[Document]) -> tuple[Mapping[GroupKind, CRDKind], Mapping[str, str]]:
+    """The kinds of the CRDs whose values have the right types, and by name why other CRDs can't be read."""
+    kinds, wrong = dict[GroupKind, CRDKind](), dict[str, str]()
+    for definition in definitions:
+        try:
+            kinds |= crd_kinds([definition])
+        except CommandError as error:
+            wrong[definition.body["metadata"]["name"]] = str(error)
+    return kinds, wrong
+
+
 def _refuse_invalid_schemas(definition: Document) -> None:
     """Raise CommandError for a part of a schema that no schema has. The bundled schema of CRDs ends at some depth."""
     for at, version in enumerate(definition.body["spec"].get("versions", ())):

@@ -8,13 +8,12 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 from msgspec import Struct
 
 from ssa_operator.objects.built_in_kinds import KUBERNETES_VERSION
-from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas, Schema
+from ssa_operator.schema.kubernetes_schemas import Schema
 from ssa_operator.tools.schema_rules import bundled_schemas
 
 _SECRET, _CONFIG_MAP, _SERVICE, _CLAIM = "Secret", "ConfigMap", "Service", "PersistentVolumeClaim"
@@ -158,7 +157,7 @@ class FieldPlace(Struct, frozen=True):
 
 def place_of(body: Mapping[str, Any]) -> FieldPlace:
     """The place of a whole manifest."""
-    schema = _schemas().schema(body["apiVersion"], body["kind"])
+    schema = bundled_schemas(KUBERNETES_VERSION).schema(body["apiVersion"], body["kind"])
     return FieldPlace(schema, custom=schema is None)
 
 
@@ -167,13 +166,8 @@ def metadata_place() -> FieldPlace:
     return FieldPlace({"$ref": "ObjectMeta"}, field="metadata")
 
 
-@cache
-def _schemas() -> KubernetesSchemas:
-    return bundled_schemas(KUBERNETES_VERSION)
-
-
 def _resolved(schema: Schema) -> Schema:
-    return _schemas().resolved(schema)
+    return bundled_schemas(KUBERNETES_VERSION).resolved(schema)
 
 
 def _type(schema: Schema) -> str:
