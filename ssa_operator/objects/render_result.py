@@ -247,6 +247,8 @@ class RenderProblem(Struct, frozen=True):
     location: SourceLocation | None = None
     of: tuple[Identity, ...] = ()
     """The documents that it prevents, if they are known."""
+    kinds: tuple[str, ...] = ()
+    """Of a file that fails: the kind of each document that its text writes, as far as the text shows it."""
     outdated: bool = False
     """Whether it prevents no document, because it is an error of files that don't load: the last good ones are
     rendered.

@@ -3,8 +3,9 @@
 Promises:
 - Nothing is written: each apply and each deletion is a dry run.
 - The plan shares nothing with the running operator, so that no claim, lookup or generated value of it changes.
-- A parent that can't be planned counts as one that deletes nothing: the rollout itself shows its failure. If the API
-  server doesn't answer, the plan fails, and the rollout waits.
+- What is no longer rendered counts, also while something else of the parent waits, fails or can't be read, and of
+  suspended parents, too. A parent that can't be planned counts as one object that could be deleted.
+- If the API server doesn't answer, the plan fails, and the rollout waits.
 - Parents are planned one after another, because an object belongs to the first parent that renders it. The dry runs of
   several parents are sent in parallel.
 """
@@ -34,13 +35,11 @@ from ssa_operator.operator.shared_informers import ParentError, SharedInformers
 from ssa_operator.reconcile import act
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.observe import Observer
-from ssa_operator.reconcile.outcome import Result
 from ssa_operator.reconcile.parent_records.requests import without_unrecordable
 from ssa_operator.reconcile.parent_state import ParentState
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.planner import Planner
-from ssa_operator.reconcile.step import Action
-from ssa_operator.reconcile.suspension.rules import is_suspended
+from ssa_operator.reconcile.prune.deletions import deletions
 from ssa_operator.rendering.folder.loaded_folders import Folder, Sources
 
 log = logging.getLogger("ssa_operator")
@@ -68,13 +67,12 @@ async def planned_deletions(
             async with shared.synced(mapper, Sources(folders={folder.name: folder})):
                 if (running := shared.controllers.folders.get(folder.name)) is not None:
                     lives = [live for live in running if live.uid in uids and not live.deleting]
-                    planned = [live for live in lives if not is_suspended(live, folder.settings.suspend_when)]
-                    await planning.plan(map(running.parent, planned))
+                    await planning.plan(map(running.parent, lives))
         except ParentError as error:
             raise RolloutUnavailableError(str(error)) from error
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from None
-    return len(planning.found), _described(planning.found, planning.parents)
+    return len(planning.found), planning.described
 
 
 class _Planning:
@@ -87,6 +85,8 @@ class _Planning:
         """What would be deleted or recreated."""
         self.parents = 0
         """Whose objects these are."""
+        self.incomplete = 0
+        """Those of them of which not all is rendered yet."""
 
     async def plan(self, parents: Iterable[Parent]) -> None:
         """Add what reconciles of these parents would delete or recreate. Raises ExceptionGroup."""
@@ -102,7 +102,7 @@ class _Planning:
             plan = without_unrecordable(await self._planner.plan(reconcile, observed, rendered), parent)
         except ApiError as error:
             self._slots.release()
-            _leave_out(parent, error)
+            self._count_unknown(parent, error)
             return
         group.create_task(self._dry_run(plan, reconcile))
 
@@ -111,26 +111,28 @@ class _Planning:
         try:
             outcomes = await act.dry_run(plan, self._cluster.for_parent(parent, reconcile.state.secrets))
         except ApiError as error:
-            _leave_out(parent, error)
+            self._count_unknown(parent, error)
             return
         finally:
             self._slots.release()
-        # A prune that is held may be confirmed later.
-        prunes = (Action.PRUNE, Action.KEEP) if plan.hold_message else (Action.PRUNE,)
-        lost = [step.identity for step in plan.steps if step.manifest is None and step.action in prunes]
-        lost += [each.step.identity for each in outcomes if each.result is Result.RECREATED]
+        lost = deletions(plan, outcomes)
         self.found += lost
         self.parents += bool(lost)
+        self.incomplete += bool(lost) and not plan.rendered.complete
 
+    def _count_unknown(self, parent: Parent, error: ApiError) -> None:
+        """Count a parent whose children can't be planned. Raises an error that may pass."""
+        if not error.terminal:
+            raise error
+        log.debug("%s: what a new revision would delete is not known: %s", parent.live.identity, error)
+        self.found.append(parent.live.identity)
+        self.parents += 1
+        self.incomplete += 1
 
-def _leave_out(parent: Parent, error: ApiError) -> None:
-    """Count a parent as one that deletes nothing. Raises an error that may pass."""
-    if not error.terminal:
-        raise error
-    log.debug("%s: what a new revision would delete is not known: %s", parent.live.identity, error)
-
-
-def _described(found: list[Identity], parents: int) -> str:
-    named = ", ".join(map(str, sorted(found)[:_NAMED]))
-    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-    return f"{counted(len(found), 'object')} of {counted(parents, 'parent')}: {named}{more}"
+    @property
+    def described(self) -> str:
+        """What was found, in words."""
+        named = ", ".join(map(str, sorted(self.found)[:_NAMED]))
+        more = f" and {len(self.found) - _NAMED} more" if len(self.found) > _NAMED else ""
+        unknown = f"; {self.incomplete} of them wait or fail, so this is the worst case" if self.incomplete else ""
+        return f"{counted(len(self.found), 'object')} of {counted(self.parents, 'parent')}{unknown}: {named}{more}"

@@ -46,6 +46,7 @@ from ssa_operator.reconcile.ordering import stages, waiting_outcome
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.owner_references.requests import disown_kept, keep
 from ssa_operator.reconcile.plan import Plan
+from ssa_operator.reconcile.prune.deletions import with_deletions
 from ssa_operator.reconcile.recreate.requests import ImmutableChange, recreate
 from ssa_operator.reconcile.secrets.parent_secrets import reads_secrets
 from ssa_operator.reconcile.shards.requests import with_parents_of_other_shards
@@ -89,16 +90,16 @@ def _denied(outcomes: Mapping[int, Outcome]) -> dict[int, Outcome]:
 
 
 async def dry_run(plan: Plan, cluster: ClusterAccess) -> tuple[Outcome, ...]:
-    """The outcome that every step would have if all that it depends on was there. The outcomes have the order of the
-    steps. Nothing is written.
+    """The outcome that every step would have if all that it depends on was there, and nothing held up a deletion. The
+    outcomes have the order of the steps. Nothing is written.
     """
     cluster = replace(cluster, dry_run=True)
     applied = [step for step in plan.steps if step.action is not Action.PRUNE]
     outcomes = await run_all(_try_to_perform(step, plan, cluster) for step in applied)
     prunes = [step for step in plan.steps if step.action is Action.PRUNE]
     if why := _unfinished(outcomes):
-        return (*outcomes, *(_kept(step, why) for step in prunes))
-    return (*outcomes, *await run_all(_try_to_perform(step, plan, cluster) for step in prunes))
+        return with_deletions(plan, (*outcomes, *(_kept(step, why) for step in prunes)))
+    return with_deletions(plan, (*outcomes, *await run_all(_try_to_perform(step, plan, cluster) for step in prunes)))
 
 
 async def run_all(coroutines: Iterable[Coroutine[Any, Any, Done]]) -> list[Done]:

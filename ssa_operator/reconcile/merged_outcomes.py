@@ -26,6 +26,7 @@ from ssa_operator.objects.scalars import amount
 from ssa_operator.reconcile.adoption.rules import unkept_fields, without_fields
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.plan import Plan
+from ssa_operator.reconcile.prune.deletions import with_deletions
 from ssa_operator.reconcile.replicas.rules import ScalePaths, find_handover, with_handed_over
 from ssa_operator.reconcile.resync.unchanged import is_same_content
 from ssa_operator.reconcile.shared_ownership.rules import released_outcome, with_owners
@@ -48,7 +49,8 @@ def merged_outcomes(plan: Plan, is_quantity: IsQuantity, paths_of: ScalePathsOf)
     """The outcome of each step, in the order of the plan's steps."""
     outcomes = [_outcome(step, plan.observed.parent.uid, is_quantity, paths_of) for step in plan.steps]
     failed = any(outcome.result is Result.FAILED for outcome in outcomes)
-    return tuple(_kept(outcome) if failed and outcome.step.action is Action.PRUNE else outcome for outcome in outcomes)
+    kept = (_kept(each) if failed and each.step.action is Action.PRUNE else each for each in outcomes)
+    return with_deletions(plan, kept)
 
 
 def _kept(outcome: Outcome) -> Outcome:

@@ -41,6 +41,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     rendered: Rendered
     observed: Observed
     """The state of the cluster that the plan was made for."""
+    unrendered: tuple[Step, ...] = ()
+    """Those of objects that it deletes, or could delete once nothing blocks or holds that any more."""
     has_hooks: bool = False
     """Whether the folder has finalize hooks."""
     hold_message: str | None = None
@@ -132,6 +134,7 @@ def make_plan(observed: Observed, rendered: Rendered) -> Plan:
         steps=(*steps, *prune.steps),
         rendered=rendered,
         observed=observed,
+        unrendered=prune.unrendered,
         has_hooks=has_hooks,
         hold_message=prune.hold_message,
         blocked=prune.blocked,

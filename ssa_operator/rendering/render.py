@@ -10,6 +10,7 @@ Promises:
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -63,6 +64,9 @@ _ANNOTATION_ROUNDS = 16
 """Renders of a folder after which the annotations of children are accepted as they are: each render may depend on the
 last.
 """
+
+_KIND = re.compile(r"""^kind:[ ]+["']?([A-Z]\w*)""", re.MULTILINE)
+"""The kind of a document, as the text of a file writes it."""
 
 
 def render_traced(templates: Templates | Folder, parent: Mapping[str, Any], cluster: ClusterView = OFFLINE) -> Rendered:
@@ -164,7 +168,8 @@ def _problem(
     error: Exception, templates: Templates, file: ManifestFile, variables: Mapping[str, Any], api: TemplateAPI
 ) -> RenderProblem:
     plain = {name: untracked(value) for name, value in variables.items()}
-    return problem_of(error, templates, file.name, plain, api.cluster.parent_schema)
+    problem = problem_of(error, templates, file.name, plain, api.cluster.parent_schema)
+    return replace(problem, kinds=tuple(_KIND.findall(templates.source(file.name))))
 
 
 def variables_of_object(parent: Mapping[str, Any]) -> dict[str, Any]:

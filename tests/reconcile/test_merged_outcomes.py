@@ -7,11 +7,14 @@ from typing import Any
 from ssa_operator.objects.built_in_kinds import KUBERNETES_VERSION
 from ssa_operator.objects.live_object import MANAGER, LiveObject
 from ssa_operator.objects.manifest import Manifest
+from ssa_operator.objects.render_result import Wait
+from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.reconcile import merged_outcomes as offline
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.plan import Plan, make_plan
+from ssa_operator.reconcile.prune.deletions import deletions
 from ssa_operator.tools.schema_rules import bundled_schemas
-from tests.objects.example_objects import PARENT_UID, child, config_map, made, observed, rendered
+from tests.objects.example_objects import PARENT_UID, child, config_map, config_map_identity, made, observed, rendered
 
 IS_QUANTITY = bundled_schemas(KUBERNETES_VERSION).is_quantity
 
@@ -112,9 +115,21 @@ def test_the_outcomes_are_those_of_the_plan() -> None:
     assert same_live.parent_uid == PARENT_UID
 
 
-def test_nothing_is_pruned_if_a_manifest_is_refused() -> None:
+def test_what_is_kept_while_a_manifest_is_refused_counts_as_pruned() -> None:
     refused = config_map("refused", metadata={"namespace": "other"})
     plan = make_plan(observed(child("one"), child("gone", uid="c-2")), rendered(config_map("one"), refused))
     found = {outcome.step.identity.name: outcome.result for outcome in merged_outcomes(plan)}
     assert found["refused"] is Result.FAILED
-    assert found["gone"] is not Result.PRUNED
+    assert found["gone"] is Result.PRUNED
+
+
+def test_what_waits_or_is_held_counts_as_pruned() -> None:
+    waits = (Wait(location=SourceLocation("a.yaml.j2", 1), awaited=()),)
+    for plan in (
+        make_plan(observed(child("old")), rendered(config_map(), waits=waits)),
+        make_plan(observed(child("old"), applied_digest="t0"), rendered()),
+    ):
+        (old,) = (each for each in merged_outcomes(plan) if each.step.identity.name == "old")
+        assert old.result is Result.PRUNED
+        assert "a template waits" in old.step.reason or "is held" in old.step.reason
+        assert deletions(plan, merged_outcomes(plan)) == [config_map_identity("old")]

@@ -12,6 +12,7 @@ Promises:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from operator import attrgetter
@@ -32,6 +33,8 @@ class PrunePlan(Struct, frozen=True, kw_only=True):
     """The steps of the objects that no template renders any more, and whether the prune is held or blocked."""
 
     steps: tuple[Step, ...]
+    unrendered: tuple[Step, ...] = ()
+    """Those of objects that are deleted now, or could be once nothing blocks or holds that any more."""
     hold_message: str | None = None
     """Why the objects are kept until a user confirms, None if nothing is held."""
     blocked: str | None = None
@@ -57,9 +60,9 @@ def plan_prune(
     # The label alone is no proof: Kubernetes copies a Service's labels to its EndpointSlices.
     others = sorted((live for live in others if live.identity not in planned), key=attrgetter("identity"))
     unrendered = [live for live in others if is_prunable(observed, live)]
+    unread = [*_unlisted_steps(observed, kinds), *unwatched]
     deleting = [
-        *_unlisted_steps(observed, kinds),
-        *unwatched,
+        *unread,
         *_kept_steps(observed, others),
         *(_deleting_step(live) for live in unrendered if live.deleting),
     ]
@@ -71,15 +74,36 @@ def plan_prune(
     if prunes and _must_be_held(observed, rendered, prunes, planned):
         hold = HeldPrune.of(hold.reconcile_at if hold else observed.reconcile_at, (step.identity for step in prunes))
         kept = _keep(prunes, "is no longer rendered; its deletion is held")
-        return PrunePlan(steps=(*deleting, *kept), hold_message=_held_message(observed, len(prunes)), held_prune=hold)
+        return PrunePlan(
+            steps=(*deleting, *kept),
+            unrendered=_unrendered(unread, kept, rendered),
+            hold_message=_held_message(observed, len(prunes)),
+            held_prune=hold,
+        )
     # A confirmation covers the whole prune. While a template can't be rendered, the prune may still want to delete
     # more, so its record stays.
     hold = hold if observed.confirmed or not rendered.complete else None
     blocked = _why_blocked(observed, rendered, steps) if prunes else None
     if blocked:
         kept = _keep(prunes, f"is no longer rendered; kept because {blocked}")
-        return PrunePlan(steps=(*deleting, *kept), blocked=blocked, held_prune=hold)
-    return PrunePlan(steps=(*deleting, *prunes), held_prune=hold)
+        lost = _unrendered(unread, kept, rendered)
+        return PrunePlan(steps=(*deleting, *kept), unrendered=lost, blocked=blocked, held_prune=hold)
+    return PrunePlan(steps=(*deleting, *prunes), unrendered=(*unread, *prunes), held_prune=hold)
+
+
+def _unrendered(unread: Iterable[Step], prunes: Sequence[Step], rendered: Rendered) -> tuple[Step, ...]:
+    """The steps of objects that could be deleted. An object that a failure may hide isn't one, because nothing is
+    deleted while a template fails, and the parent isn't Ready: a failure that names the object, or a file that writes
+    as many documents of its kind as are missing. What a file that waits would render is unknown.
+    """
+    if not rendered.problems:
+        return (*unread, *prunes)
+    named = {(each.group_kind, each.name) for problem in rendered.problems for each in problem.of}
+    hidden = Counter(kind for problem in rendered.problems for kind in problem.kinds)
+    missing = [step for step in prunes if (step.identity.group_kind, step.identity.name) not in named]
+    count = Counter(step.identity.kind for step in missing)
+    lost = (step for step in missing if count[step.identity.kind] > hidden[step.identity.kind])
+    return (*unread, *lost)
 
 
 def _unwatched_steps(observed: Observed, planned: AbstractSet[Identity]) -> list[Step]:

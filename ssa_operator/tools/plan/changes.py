@@ -174,12 +174,8 @@ def print_changes(console: Console, changes: ParentChanges) -> None:
     for wait in changes.waits:
         console.print(Text(f"  wait {wait}", STYLES[Result.WAITING]))
     for each in (changes.own, *changes.objects):
-        if each is not None and (each.differs or each.left or each.notice or _is_held(each, changes)):
+        if each is not None and (each.differs or each.left or each.notice):
             _print_object(console, each)
-
-
-def _is_held(change: ObjectChange, changes: ParentChanges) -> bool:
-    return bool(changes.planned.plan.hold_message) and change.result is Result.UNCHANGED and bool(change.message)
 
 
 def _print_object(console: Console, change: ObjectChange) -> None:

@@ -158,14 +158,28 @@ async def test_parents_that_fail_wait_or_are_suspended_do_not_hide_the_others(
     assert f"Echo {desk.namespace}/quiet is suspended: nothing is applied until it is resumed" in found["notes"]
 
 
-async def test_a_held_prune_is_a_note_and_no_deletion(desk: Desk, client: Client, templates: Path) -> None:
+async def test_a_held_prune_is_a_note_and_counts(desk: Desk, client: Client, templates: Path) -> None:
     only(templates, **{name: map_template(name, a="'b'") for name in ("one", "two", "three", "four")})
     await rolled_out(desk, client, templates, "x", kinds=())
     only(templates, one="{% if false %}a{% endif %}")
     found = await planned(desk, templates)
-    assert counts(found) == {"unchanged": 4}
+    assert counts(found) == {"pruned": 4}
     (note,) = found["notes"]
     assert "the prune is held: the templates changed and would now delete 4 children" in note
+
+
+async def test_what_is_no_longer_rendered_counts_whatever_else_waits(
+    desk: Desk, client: Client, templates: Path
+) -> None:
+    only(templates, **{name: map_template(name, a="'b'") for name in ("one", "two", "three", "four")})
+    await rolled_out(desk, client, templates, "x", kinds=())
+    waits = map_template("new", a="lookup('v1', 'ConfigMap', 'no').data.a")
+    only(templates, one=map_template("one", a="'b'"), two=map_template("two", a="'b'"), new=waits)
+    found = await planned(desk, templates)
+    assert counts(found) == {"pruned": 2, "unchanged": 2, "waiting": 1}
+    pruned = [each["message"] for each in found["objects"] if each["result"] == "pruned"]
+    assert len(pruned) == 2
+    assert all("is no longer rendered; kept because" in message for message in pruned)
 
 
 async def test_an_object_that_two_parents_would_create_fails_for_the_second_one(desk: Desk, templates: Path) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.kinds import KindState, kind_state
-from ssa_operator.objects.render_result import RenderProblem
-from ssa_operator.reconcile.parent_records.rules import HeldPrune, ParentRecords
+from ssa_operator.objects.render_result import RenderProblem, Wait
+from ssa_operator.objects.source_location import SourceLocation
+from ssa_operator.reconcile.parent_records.rules import AppliedRecord, HeldPrune, ParentRecords
 from ssa_operator.reconcile.plan import make_plan
 from ssa_operator.reconcile.step import Action
 from tests.objects.example_objects import (
@@ -18,6 +21,8 @@ from tests.objects.example_objects import (
     parent,
     rendered,
 )
+
+APPLIED = AppliedRecord(kinds=frozenset({CONFIG_MAP}))
 
 
 def test_a_child_that_no_template_renders_is_pruned() -> None:
@@ -47,6 +52,25 @@ def test_an_object_without_an_owner_reference_is_not_pruned() -> None:
 def test_nothing_is_pruned_while_a_template_fails() -> None:
     plan = make_plan(observed(child("old")), rendered(config_map(), problems=(RenderProblem("no"),)))
     assert actions(plan) == {"settings": Action.APPLY, "old": Action.KEEP}
+
+
+def lost(problem: RenderProblem | None = None, *more: Wait) -> set[str]:
+    """The children that a plan could delete, of a parent that has two."""
+    rest = rendered(config_map(), problems=(problem,) if problem else (), waits=more)
+    return {step.identity.name for step in make_plan(observed(child("a"), child("b")), rest).unrendered}
+
+
+def test_what_is_no_longer_rendered_is_lost_whatever_else_waits_or_fails() -> None:
+    wait = Wait(location=SourceLocation("a.yaml.j2", 1), awaited=())
+    assert lost() == lost(None, wait) == lost(RenderProblem("no")) == {"a", "b"}
+    assert lost(None, dataclasses.replace(wait, identity=config_map_identity("a"))) == {"b"}
+    # A file that fails may have rendered as many children as it writes documents of their kind.
+    assert lost(RenderProblem("no", kinds=("ConfigMap",))) == {"a", "b"}
+    assert lost(RenderProblem("no", kinds=("ConfigMap", "ConfigMap"))) == set()
+    assert lost(RenderProblem("no", of=(Identity("", "ConfigMap", "", "a"),))) == {"b"}
+    forbidden = KindState(namespaced=True, synced=False, problem="forbidden")
+    hidden = observed(child("a"), kinds={CONFIG_MAP: forbidden}, records=ParentRecords(applied=APPLIED))
+    assert len(make_plan(hidden, rendered()).unrendered) == 2
 
 
 def test_nothing_is_pruned_while_a_step_is_refused_or_waits() -> None:
