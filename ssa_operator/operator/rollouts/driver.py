@@ -51,6 +51,7 @@ from ssa_operator.operator.rollouts.rules import (
     with_loaded,
 )
 from ssa_operator.operator.rollouts.windows import next_opening
+from ssa_operator.reconcile.parent_records.rules import NO_REVISION, read_parent_records
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.reconcile.status.conditions import live_condition
 from ssa_operator.reconcile.status.event_requests import Recorder
@@ -176,10 +177,14 @@ class Rollouts:
         known = self._followed.get(name)
         if known is None or known.state is None:
             return None
-        parents = self._folders.get(name)
-        if parents is not None and _lost_track(live, parents):
+        state, newest, parents = known.state, known.newest.revision, self._folders.get(name)
+        runs, given = _runs(live, parents), _revision_of(state, live)
+        if given == state.target and state.loaded == newest and runs != NO_REVISION:
+            return known.compiled.get(given)
+        # What something has run past is no state of this parent.
+        if runs and (runs == newest or runs not in state.revisions):
             return None
-        return known.compiled.get(_revision_of(known.state, live))
+        return known.compiled.get(given)
 
     async def run(self, prepared: asyncio.Task[None]) -> None:
         """Follow the states, and decide once `prepared` has ended, until cancelled."""
@@ -428,17 +433,12 @@ def _revision_of(state: State, live: LiveObject) -> str:
     return revision_of(state, Member(uid=live.uid, created=live.metadata.creation_timestamp or ""))
 
 
-def _lost_track(live: LiveObject, parents: Parents) -> bool:
-    """Whether a parent was reconciled last by a set without rollouts, so that the stored state doesn't know what it is
-    on: its status has conditions and no revision.
-    """
-    status = live.body.get("status")
-    return (
-        parents.reports_revision
-        and isinstance(status, Mapping)
-        and bool(status.get("conditions"))
-        and not status.get("revision")
-    )
+def _runs(live: LiveObject, parents: Parents | None) -> str:
+    """The revision that a parent runs, NO_REVISION for a set without rollouts, '' for a new parent."""
+    recorded, status = read_parent_records(live).revision.revision, live.body.get("status")
+    if recorded or parents is None or not parents.reports_revision or not isinstance(status, Mapping):
+        return recorded
+    return str(status.get("revision") or (NO_REVISION if status.get("conditions") else ""))
 
 
 def _loaded(state: State | None, revision: str) -> State:

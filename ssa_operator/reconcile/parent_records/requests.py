@@ -45,8 +45,10 @@ from ssa_operator.reconcile.parent_records.rules import (
     unreadable_records_message,
     with_applied,
     with_manifests,
+    with_revision,
 )
 from ssa_operator.reconcile.plan import Plan
+from ssa_operator.reconcile.status.conditions import live_condition
 from ssa_operator.reconcile.step import Action, FailureReason, Step
 
 ATTEMPTS = 4
@@ -153,7 +155,7 @@ async def record_before_apply(reconcile: Reconcile, plan: Plan) -> Plan:
     refuses the manifests that can't be recorded.
     """
     try:
-        await save_parent_records(reconcile, _records_of(plan))
+        await save_parent_records(reconcile, _with_revision(reconcile, _records_of(plan)))
     except (ApiError, ParentRecordsError) as error:
         if isinstance(error, ApiError) and not (error.forbidden or error.too_large):
             raise
@@ -168,6 +170,13 @@ def without_unrecordable(plan: Plan, parent: Parent) -> Plan:
     except ParentRecordsError as error:
         return _without_unrecorded(plan, parent, error)
     return plan
+
+
+def _with_revision(reconcile: Reconcile, records: ParentRecords) -> ParentRecords:
+    live, state = reconcile.parent.live, reconcile.state
+    shown = live_condition(live, "Ready")
+    ready = state.ready if state.reconciled_before else shown is not None and shown.get("status") == "True"
+    return with_revision(records, reconcile.parent.folder.revision, ready=ready)
 
 
 def _records_of(plan: Plan) -> ParentRecords:

@@ -66,6 +66,9 @@ number and its owners.
 APPLIED_ANNOTATION = f"{PREFIX}applied"
 """The annotation with the kinds of the children that were applied, and a digest of the templates that rendered them."""
 
+REVISION_ANNOTATION = f"{PREFIX}revision"
+"""The annotation with the revision of the templates that the parent runs, in a folder with rollouts."""
+
 SELECTOR_ANNOTATION = f"{PREFIX}selector"
 """The annotation with the `--selector` of the operator that gave the parent its finalizer. That operator finalizes the
 parent even if its labels no longer match.
@@ -79,6 +82,7 @@ _NAMES = (
     REPLICAS_ANNOTATION,
     APPLIED_ANNOTATION,
     SELECTOR_ANNOTATION,
+    REVISION_ANNOTATION,
 )
 
 _NO_TEXTS = ("",) * len(_NAMES)
@@ -131,6 +135,36 @@ class AppliedRecord(Struct, frozen=True, kw_only=True):
     """The digest of the template set that was applied completely and rendered all of them, '' if that is unknown."""
 
 
+NO_REVISION = "-"
+"""Stands for a template set without rollouts, which is no revision."""
+
+
+class RevisionRecord(Struct, frozen=True):
+    """The revision of the templates that a parent runs, in a folder with rollouts."""
+
+    revision: str
+    """NO_REVISION if the folder had no rollouts when the parent was reconciled last."""
+    ready: str = ""
+    """The last one before it at which the parent was Ready, '' for none."""
+
+    @property
+    def was_ready(self) -> bool:
+        """Whether the parent was Ready until it got this revision, so that its state says something of the revision."""
+        return self.ready not in ("", self.revision)
+
+
+def with_revision(records: ParentRecords, revision: str, *, ready: bool) -> ParentRecords:
+    """The records to save before the revision is applied; '' is a folder without rollouts. `ready`: whether the parent
+    is Ready now.
+    """
+    before = records.revision
+    if revision == before.revision or not (revision or before.revision):
+        return records
+    if not revision:
+        return replace(records, revision=RevisionRecord(NO_REVISION))
+    return replace(records, revision=RevisionRecord(revision, before.revision if ready else before.ready))
+
+
 class ParentRecords(Struct, frozen=True, kw_only=True):
     """What the operator records on one parent."""
 
@@ -146,6 +180,8 @@ class ParentRecords(Struct, frozen=True, kw_only=True):
     """The children that are being recreated, each with the number of replicas that others have set."""
     applied: AppliedRecord | None = None
     """What was applied, None if nothing was."""
+    revision: RevisionRecord = RevisionRecord("")
+    """The revision that it runs, '' if none was recorded."""
     has_finalizer: bool = False
     """Whether the parent has the operator's finalizer."""
     selector: str = ""
@@ -276,6 +312,8 @@ def parent_records_body(parent: LiveObject, records: ParentRecords) -> dict[str,
     if records.applied is not None:
         applied = {"kinds": sorted(map(str, records.applied.kinds)), "templates": records.applied.templates}
         annotations[APPLIED_ANNOTATION] = encoded_record({field: value for field, value in applied.items() if value})
+    if records.revision.revision:
+        annotations[REVISION_ANNOTATION] = encoded_record({k: v for k, v in asdict(records.revision).items() if v})
     if records.has_finalizer and records.selector:
         annotations[SELECTOR_ANNOTATION] = records.selector
     if sum(map(len, annotations.values())) > ANNOTATIONS_LIMIT:
@@ -325,6 +363,7 @@ def removal(parent: LiveObject, records: ParentRecords) -> bytes | None:
         REPLICAS_ANNOTATION: bool(records.replicas),
         APPLIED_ANNOTATION: records.applied is not None,
         SELECTOR_ANNOTATION: records.has_finalizer and bool(records.selector),
+        REVISION_ANNOTATION: bool(records.revision.revision),
     }
     paths = [
         f"/metadata/annotations/{_escaped(name)}"
@@ -364,6 +403,7 @@ _HELD_PRUNE = RecordFormat(HELD_PRUNE_ANNOTATION, decoder(HeldEntry))
 _GENERATED_VALUES = RecordFormat(GENERATED_VALUES_ANNOTATION, decoder(list[Entry]))
 _REPLICAS = RecordFormat(REPLICAS_ANNOTATION, decoder(list[ReplicasEntry]))
 _APPLIED = RecordFormat(APPLIED_ANNOTATION, decoder(AppliedEntry))
+_REVISION = RecordFormat(REVISION_ANNOTATION, decoder(RevisionRecord))
 
 SHARED_LENGTH = 1000
 """Characters of the records that are decoded and kept once for all parents that have the same."""
@@ -389,7 +429,7 @@ def _decode(texts: tuple[str, ...], has_finalizer: bool) -> _Decoded:
     """The records of the annotations with these texts. Most parents of a folder have the same ones, and each reconcile
     reads them several times.
     """
-    inventory, once, held_prune, generated_values, replicas, applied, selector = texts
+    inventory, once, held_prune, generated_values, replicas, applied, selector, revision = texts
     problems: list[str] = []
     entries = _INVENTORY.read(inventory, problems) or ()
     once_records = _ONCE.read(once, problems) or {}
@@ -404,6 +444,7 @@ def _decode(texts: tuple[str, ...], has_finalizer: bool) -> _Decoded:
         kept_values=frozenset(entry.identity for entry in kept if entry.names_object),
         replicas={entry.identity: _others_replicas(entry) for entry in numbers if entry.names_object},
         applied=AppliedRecord(kinds=what.group_kinds, templates=what.templates) if what is not None else None,
+        revision=_REVISION.read(revision, problems) or RevisionRecord(""),
         has_finalizer=has_finalizer,
         selector=selector,
     )

@@ -38,6 +38,8 @@ metadata:
   name: {{ name }}-extra
 """
 
+ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
+
 BROKEN = '{% if labels.tier is not defined %}{{ fail("no canary") }}{% endif %}\n'
 """Only the canary can be rendered."""
 
@@ -71,10 +73,15 @@ class Story:
         (path / "_settings.yaml").write_text(settings)
         (path / "child.yaml.j2").write_text(text)
 
-    async def create_parents(self) -> None:
+    async def create_parents(self, *, reports_revision: bool = True) -> None:
         """Six parents; the first one is the canary."""
         plural, group = self.folder.split(".", 1)
-        await self.desk.define(definition(plural, group, "Thing"))
+        crd = definition(plural, group, "Thing")
+        if not reports_revision:
+            shown = {"conditions": ANYTHING, "observedGeneration": {"type": "integer"}}
+            schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+            schema["properties"]["status"] = {"type": "object", "properties": shown}
+        await self.desk.define(crd)
         for number in range(6):
             labels = {"tier": "canary"} if number == 0 else {}
             thing = {"apiVersion": f"{group}/v1", "kind": "Thing", "metadata": {"name": f"p{number}", "labels": labels}}
@@ -91,6 +98,10 @@ class Story:
             child = await self.desk.find("configmaps", f"p{number}")
             found[f"p{number}"] = child["data"]["text"] if child else ""
         return found
+
+    async def uid(self, name: str) -> str:
+        found = await self.desk.until("configmaps", name, lambda body: "deletionTimestamp" not in body["metadata"])
+        return str(found["metadata"]["uid"])
 
     async def revisions(self) -> dict[str, str]:
         found = {}
@@ -194,6 +205,24 @@ async def test_waves_over_the_parents_of_two_shards_begin_when_the_window_opens(
         code, out, _ = await story.rollout("status")
         assert (code, out.splitlines()[-1]) == (0, f"{story.folder} successfully rolled out")
         assert len(set((await story.revisions()).values())) == 1
+
+
+@pytest.mark.parametrize("reports", [True, False], ids=["with status.revision", "without"])
+async def test_a_state_that_a_set_without_rollouts_has_run_past_deletes_nothing(
+    desk: Desk, operate: Operate, group: str, namespace: str, tmp_path: Path, *, reports: bool
+) -> None:
+    story = Story(desk, f"things.{group}", tmp_path / "rolled")
+    story.write(child("one"))
+    await story.create_parents(reports_revision=reports)
+    async with operate(templates=story.templates, installation=Installation(namespace=namespace)):
+        await story.until_all_have("one")
+        await story.until_stored('"successes":[')
+        story.write(child("two") + EXTRA, settings="")
+        await story.until_all_have("two")
+        before = [await story.uid(f"p{number}-extra") for number in range(6)]
+        story.write(child("three") + EXTRA, settings=NEVER)
+        await story.until_all_have("three")
+        assert [await story.uid(f"p{number}-extra") for number in range(6)] == before
 
 
 @pytest.mark.slow

@@ -20,11 +20,13 @@ from ssa_operator.reconcile.parent_records.rules import (
     HELD_LIMIT,
     HELD_PRUNE_ANNOTATION,
     INVENTORY_ANNOTATION,
+    NO_REVISION,
     ONCE_ANNOTATION,
     AppliedRecord,
     HeldPrune,
     ParentRecords,
     ParentRecordsError,
+    RevisionRecord,
     identity_from_key,
     identity_key,
     is_written,
@@ -33,6 +35,7 @@ from ssa_operator.reconcile.parent_records.rules import (
     removal,
     unreadable_records_message,
     with_applied,
+    with_revision,
 )
 from tests.objects.example_objects import config_map, made
 
@@ -264,3 +267,21 @@ def test_the_kinds_of_manifests_that_wait_are_recorded_with_the_first_write() ->
     assert with_applied(first, [manifest], "1", waiting={account}, has_children=False) == first
     # Nothing is recorded for a parent of which nothing is applied.
     assert with_applied(ParentRecords(), [], "1", waiting={secret}, has_children=False) == ParentRecords()
+
+
+def test_the_record_of_a_revision_says_when_the_parent_was_ready_last() -> None:
+    never = ParentRecords()
+    assert with_revision(never, "", ready=True) is never, "a folder without rollouts records nothing"
+    one = with_revision(never, "one", ready=True)
+    assert one.revision == RevisionRecord("one")
+    assert not one.revision.was_ready, "a new parent proves nothing"
+    two = with_revision(one, "two", ready=True)
+    assert two.revision == RevisionRecord("two", "one")
+    assert two.revision.was_ready
+    three = with_revision(two, "three", ready=False)
+    assert three.revision == RevisionRecord("three", "one")
+    assert not with_revision(three, "one", ready=False).revision.was_ready
+    assert with_revision(three, "three", ready=True) is three
+    live = parent(annotations=parent_records_body(parent(), three)["metadata"]["annotations"])
+    assert read_parent_records(live).revision == three.revision
+    assert with_revision(three, "", ready=True).revision.revision == NO_REVISION
