@@ -51,6 +51,7 @@ RECORDED = (
     (_RECORDS, "REPLICAS_ANNOTATION"),
     (_RECORDS, "APPLIED_ANNOTATION"),
     (_RECORDS, "SELECTOR_ANNOTATION"),
+    (_RECORDS, "REVISION_ANNOTATION"),
 )
 """The constants of what the operator writes on a parent."""
 

@@ -77,6 +77,7 @@ def make_observed(
         apply_scope=ApplyScope.ALL if renewed or always else ApplyScope.CHANGED,
         renewed=renewed,
         settings=folder.settings,
+        planned=folder.planned,
         sharded=settings.sharded,
         confidential=confidential,
         reconcile_at=_reconcile_at(parent),

@@ -114,6 +114,8 @@ class Observed(Struct, frozen=True, kw_only=True, dict=True):
     """Whether `reconcile_at` has a new value, so that even what changes nothing is applied."""
     settings: ParentSettings = ParentSettings()
     """Those of the folder."""
+    planned: bool = False
+    """Whether a rollout has planned what the templates delete of all parents, so that it is confirmed."""
     sharded: bool = False
     """Whether children get the label with their parent's bucket."""
     confidential: bool = False

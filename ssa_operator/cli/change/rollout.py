@@ -48,7 +48,7 @@ def status(
 ) -> None:
     """Show how far a rollout is, until it ends.
 
-    Exit code 0: it has succeeded, or --no-watch. 1: it is stopped, or the time of --timeout is over.
+    Exit code 0: it has succeeded, or it goes on and --no-watch. 1: it is stopped, or the time of --timeout is over.
     """
     import asyncio
     import contextlib
@@ -60,7 +60,7 @@ def status(
         while True:
             found = await rollouts.status()
             ended = not watch or found.phase in ("Complete", "Stopped")
-            failed = watch and found.phase == "Stopped"
+            failed = found.phase == "Stopped"
             if output is OutputFormat.TABLE and found.message != shown and not failed:
                 streams.line(found.message)
             elif output is not OutputFormat.TABLE and ended:
@@ -127,11 +127,11 @@ def resume(
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Go on with a rollout that is paused. Of one that isn't, confirm that it deletes more than `maxPrune` allows."""
-    from ssa_operator.operator.rollouts.rules import resumed
-
-    state = _run(lambda rollouts: rollouts.change(resumed), folder, operator_namespace, context, kubeconfig)
-    streams.line(f"{folder} resumed; {state.held}" if state.held else f"{folder} resumed")
+    """Go on with a rollout: one that is paused, else one that is stopped (the parents that stopped it no longer count),
+    else one that waits because it deletes more than `maxPrune` allows, else one outside of its window, once.
+    """
+    done = _run(lambda rollouts: rollouts.resume(), folder, operator_namespace, context, kubeconfig)
+    streams.line(f"{folder} {done}")
 
 
 @app.command(epilog=example("ssa-operator rollout undo echoes.example.com"))
@@ -144,17 +144,22 @@ def undo(
     force: Annotated[
         bool, typer.Option("--force", help="Return to another revision than the last that succeeded, too.")
     ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm that it deletes more than `maxPrune` allows.")] = False,
     operator_namespace: OperatorNamespace = "",
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Return to the last revision that succeeded: parents that are not Ready at once, the others in batches. It holds
-    until the templates change again.
+    until the templates change again. It waits for no window and no pause.
     """
-    wanted = _run(
-        lambda rollouts: rollouts.undo(to_revision, force=force), folder, operator_namespace, context, kubeconfig
+    done = _run(
+        lambda rollouts: rollouts.undo(to_revision, force=force, confirmed=yes),
+        folder,
+        operator_namespace,
+        context,
+        kubeconfig,
     )
-    streams.line(f"{folder} rolled back to revision {wanted.number} ({wanted.revision})")
+    streams.line(f"{folder} {done}")
 
 
 def _run(

@@ -67,6 +67,14 @@ def run(
         float,
         typer.Option(min=0, help="Maximum applies a second for resyncs of all parents together. 0 disables resyncs."),
     ] = 20.0,
+    hold_upgrade: Annotated[
+        bool,
+        typer.Option(
+            "--hold-upgrade",
+            help="With rollouts: another version of the operator reaches parents in waves, as a changed set does. "
+            "Until then nothing is applied to them.",
+        ),
+    ] = False,
     impersonate: Impersonate = "",
     workers: Annotated[int, typer.Option(min=1, help="Number of parents reconciled in parallel.")] = 16,
     apply: Annotated[
@@ -185,7 +193,7 @@ def run(
     timing = lease_timing(lease_duration, lease_renew_deadline, lease_retry_period)
     options = Options(
         templates=tuple(templates),
-        installation=installation_of(values),
+        installation=installation_of(values, hold_upgrade=hold_upgrade),
         namespaces=names,
         selector=selector,
         shard=shard_of(shard),

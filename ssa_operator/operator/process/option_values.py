@@ -109,7 +109,9 @@ def account_name(given: str) -> str:
     return given
 
 
-def installation_of(values: Sequence[Path] | None, namespace: str | None = None) -> Installation:
+def installation_of(
+    values: Sequence[Path] | None, namespace: str | None = None, *, hold_upgrade: bool = False
+) -> Installation:
     """What templates see of the installation. The operator's namespace is POD_NAMESPACE if `namespace` gives none; if
     both are empty, that of the cluster's credentials, and without a cluster `default`.
 
@@ -123,7 +125,7 @@ def installation_of(values: Sequence[Path] | None, namespace: str | None = None)
         if not path.exists():
             raise CommandError(f"there is no file {path}; name a file of values with --values", code=2)
     own = os.environ.get("POD_NAMESPACE", "") if namespace is None else namespace
-    return Installation(values=tuple(values or ()), namespace=own)
+    return Installation(values=tuple(values or ()), namespace=own, hold_upgrade=hold_upgrade)
 
 
 _LABEL = r"(?:[A-Za-z0-9.-]+/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?"

@@ -3,7 +3,7 @@
 Promises:
 - A folder without the setting `rollout` has none: a changed set reaches all parents at once, and costs no request.
 - Each loaded set is a revision, which is kept in the operator's namespace.
-- A parent that a rollout has not reached goes on being reconciled with the revision that it is on.
+- A parent that a rollout has not reached goes on being reconciled with the revision that it runs, which stands on it.
 - A rollout stops at parents that were Ready and are not any more.
 - An operator that is killed at any moment goes on where it was.
 

@@ -8,7 +8,9 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+
+import msgspec
 
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError
@@ -16,9 +18,11 @@ from ssa_operator.kube.api.request import DeleteOptions, Scope
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.operator.rollouts.revisions import (
+    RESULT_ANNOTATION,
     REVISIONS,
     ROLLOUT_LABEL,
     STATE_ANNOTATION,
+    RevisionResult,
     StoredRevision,
     contents,
     decode_parts,
@@ -26,6 +30,7 @@ from ssa_operator.operator.rollouts.revisions import (
     folder_selector,
     obsolete,
     part_bodies,
+    part_name,
     read_state,
     revision_selector,
     state_body,
@@ -63,23 +68,48 @@ class RevisionStore:
         objects, _ = await self._client.list(REVISIONS, self.namespace, revision_selector(folder, revision))
         return decode_parts(contents(folder, revision, objects))
 
-    async def store(self, folder: str, revision: str, inputs: FolderInputs, used: Collection[str]) -> None:
-        """Store a revision as the newest one, and delete what is no longer needed. Raises ApiError."""
+    async def store(
+        self,
+        folder: str,
+        revision: str,
+        inputs: FolderInputs,
+        used: Collection[str],
+        kept: Mapping[str, FolderInputs],
+    ) -> list[StoredRevision]:
+        """Store a revision as the newest one, and those of `kept` that are missing, and delete what isn't needed any
+        more. Returns those that were stored before. Raises ApiError.
+        """
         objects, _ = await self._client.list(REVISIONS, self.namespace, folder_selector(folder))
         stored = stored_revisions(objects)
         number = max((each.number for each in stored), default=0) + 1
-        known = next((each for each in stored if each.revision == revision), None)
-        if known is not None:
-            await self._renumber(known, number)
+        known = {each.revision: each for each in stored}
+        for name in kept.keys() - known.keys() - {revision}:
+            await self._create(folder, name, kept[name], number)
+            number += 1
+        if revision in known:
+            await self._renumber(known[revision], number)
         else:
-            for body in part_bodies(folder, revision, inputs, number):
-                try:
-                    await self._client.create(REVISIONS, self.namespace, encode(body))
-                except ApiError as error:
-                    if not error.already_exists:  # the operator was killed while it stored the revision
-                        raise
+            await self._create(folder, revision, inputs, number)
         for live in obsolete(objects, revision, used):
             await self._client.delete(REVISIONS, self.namespace, live.metadata.name, DeleteOptions(uid=live.uid))
+        return stored
+
+    async def _create(self, folder: str, revision: str, inputs: FolderInputs, number: int) -> None:
+        for body in part_bodies(folder, revision, inputs, number):
+            try:
+                await self._client.create(REVISIONS, self.namespace, encode(body))
+            except ApiError as error:
+                if not error.already_exists:  # the operator was killed while it stored the revision
+                    raise
+
+    async def mark(self, folder: str, revision: str, result: RevisionResult) -> None:
+        """Write what became of a revision on it, if it is stored. Raises ApiError."""
+        patch = encode({"metadata": {"annotations": {RESULT_ANNOTATION: msgspec.json.encode(result).decode()}}})
+        try:
+            await self._client.merge_patch(REVISIONS, self.namespace, part_name(folder, revision, 0), patch)
+        except ApiError as error:
+            if not error.not_found:
+                raise
 
     async def _renumber(self, revision: StoredRevision, number: int) -> None:
         if revision.number != number - 1:

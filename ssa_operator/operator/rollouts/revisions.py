@@ -51,6 +51,10 @@ STATE_ANNOTATION = f"{PREFIX}rollout-state"
 
 PARTS_ANNOTATION = f"{PREFIX}parts"
 """The annotation of the first part of a revision, with the number of all parts."""
+
+RESULT_ANNOTATION = f"{PREFIX}result"
+"""The annotation of the first part of a revision with what became of its last rollout."""
+
 CHANGE_CAUSE = "kubernetes.io/change-cause"
 
 _NAME_LIMIT = 220
@@ -59,6 +63,27 @@ _LABEL_LIMIT = 63
 
 class RevisionError(Exception):
     """A stored revision that can't be used. The text has the reason."""
+
+
+class RevisionResult(Struct, frozen=True, omit_defaults=True):
+    """What became of the last rollout of a revision."""
+
+    result: str
+    """Succeeded, Stopped, Superseded or Undone."""
+    time: str = ""
+    message: str = ""
+    """Why it was stopped."""
+
+
+def result_of_change(before: State, after: State) -> list[tuple[str, str]]:
+    """The revisions of which a change of the state decides what became of them, each with that."""
+    if before.revision and not after.revision and after.succeeded == before.revision:
+        return [(before.revision, "Succeeded")]
+    if after.undone and after.undone != before.undone:
+        return [(after.undone, "Undone")]
+    if before.revision and after.revision != before.revision:
+        return [(before.revision, "Superseded")]
+    return [(after.revision, "Stopped")] if after.stopped and not before.stopped else []
 
 
 class StoredRevision(Struct, frozen=True, kw_only=True):
@@ -71,6 +96,8 @@ class StoredRevision(Struct, frozen=True, kw_only=True):
     created: str
     cause: str = ""
     """The annotation `kubernetes.io/change-cause`, as kubectl shows it."""
+    result: RevisionResult | None = None
+    """None while it is not known, as of the first one."""
     live: LiveObject
 
 
@@ -82,6 +109,7 @@ class _Content(Struct, frozen=True, kw_only=True):
     overrides: list[dict[str, Any]]
     operator: dict[str, str]
     rendering: int
+    hold_upgrade: bool = False
 
 
 def shortened(name: str, limit: int) -> str:
@@ -120,6 +148,7 @@ def encode_parts(inputs: FolderInputs) -> tuple[str, ...]:
         overrides=[dict(each) for each in inputs.overrides],
         operator=dict(inputs.operator),
         rendering=inputs.rendering,
+        hold_upgrade=inputs.hold_upgrade,
     )
     encoded = base64.b64encode(zlib.compress(msgspec.json.encode(content, order="deterministic"), 9)).decode()
     return tuple(encoded[start : start + PART_LIMIT] for start in range(0, len(encoded), PART_LIMIT))
@@ -141,6 +170,7 @@ def decode_parts(parts: Iterable[str]) -> FolderInputs:
         overrides=tuple(content.overrides),
         operator=content.operator,
         rendering=content.rendering,
+        hold_upgrade=content.hold_upgrade,
     )
 
 
@@ -186,11 +216,20 @@ def encode_state(state: State) -> str:
 
 def read_state(live: LiveObject) -> State | None:
     """The state of a folder's rollouts, None if the annotation is missing or can't be read."""
+    text = live.metadata.annotations.get(STATE_ANNOTATION, "")
     try:
-        state = msgspec.json.decode(live.metadata.annotations.get(STATE_ANNOTATION, ""), type=State)
+        state = msgspec.json.decode(text, type=State)
     except msgspec.MsgspecError:
         return None
-    return state if state.successes else None
+    # A version before this one wrote a stack of rollouts, of which this state would know nothing.
+    return state if state.successes and '"rollouts":' not in text else None
+
+
+def _read_result(live: LiveObject) -> RevisionResult | None:
+    try:
+        return msgspec.json.decode(live.metadata.annotations.get(RESULT_ANNOTATION, ""), type=RevisionResult)
+    except msgspec.MsgspecError:
+        return None
 
 
 def state_folder(live: LiveObject) -> str:
@@ -213,6 +252,7 @@ def stored_revisions(objects: Iterable[LiveObject]) -> list[StoredRevision]:
                     parts=int(parts),
                     created=live.metadata.creation_timestamp or "",
                     cause=live.metadata.annotations.get(CHANGE_CAUSE, ""),
+                    result=_read_result(live),
                     live=live,
                 )
             )

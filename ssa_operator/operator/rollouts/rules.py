@@ -1,34 +1,35 @@
-"""Decides the waves of a rollout: which revision each parent is on, which parents come next, and what stops it.
+"""Decides the waves of a rollout: which revision each parent gets, which parents come next, and what stops it.
 
 Promises:
-- Which revision a parent is on follows from the stored state and from the parent's uid, creation time and namespace
-  alone, so that every process and every restart gives the same answer.
+- A parent keeps the revision that it runs, which is recorded on the parent, until a wave reaches it. So nothing that is
+  stored elsewhere, however old, lost or unreadable, gives a parent a set.
 - A rollout reaches each parent once: the canaries, then batches in the order of the parents' places, then the parents
   that were not Ready before. No wave begins before all parents of the earlier ones are Ready at the new revision for
   `settle`.
+- Only a parent proves a wave that was Ready and is Ready at the new revision. A canary that is suspended, deleted or
+  no longer selected proves nothing: the next one takes its place, and without any the rollout stops.
 - A parent that was Ready and fails stops the rollout, beyond `maxUnready`: it is Stalled, or not Ready for longer than
-  `unready_deadline`. The rollout goes on by itself when the parent is Ready again.
+  `unready_deadline`. The rollout goes on when the very parents that stopped it are Ready at the new revision for
+  `settle`, or a user resumes it: then these don't count any more.
 - Suspended parents are skipped. Parents that were not Ready before stop nothing.
-- A new parent is on the last revision that succeeded until the canaries are done, and then on the new one.
-- A newer set supersedes: it begins at the canaries, and each parent stays on the revision that it is on until then.
-  Parents that the superseded set broke have their turn as if they were Ready, and stop the rollout if they stay broken.
-- An undo takes parents that are not Ready at once, and the others in batches.
+- A new parent gets the last revision that succeeded until the canaries are done, and then the new one.
+- A newer set supersedes: it begins at the canaries. Parents that the superseded set broke have their turn as if they
+  were Ready, and stop the rollout if they stay broken.
+- An undo waits for no window, no pause and no `settle`. It takes parents that are not Ready at once, and the others in
+  batches.
 
 How it works:
-The place of a parent is a hash of its uid. A rollout stores its canaries and a place: parents up to it are reached,
-those above it are not. So the state is small, however many parents there are. Only the parents that were not Ready when
-their turn came are named one by one; a second place says up to where those are reached.
-
-`State.rollouts` is a stack. The first one is in progress; those below it were superseded. A parent is on the revision
-of the first one that has reached it, and else on the last that succeeded.
+A parent is reached if it runs the revision, or if it is in the wave that the state names: no more than WAVE_LIMIT
+parents by their places, until each of them has recorded the revision. So the state is small, however many parents there
+are. The place of a parent is a hash of its uid.
 """
 
 from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from collections.abc import Set as AbstractSet
 from functools import lru_cache
 
 from msgspec import Struct, field
@@ -38,9 +39,7 @@ from ssa_operator.objects.label_selectors import selects
 from ssa_operator.objects.messages import counted
 from ssa_operator.objects.rollout_settings import Canary, RolloutSettings
 from ssa_operator.operator.rollouts.memory import NO_PROGRESS, Progress, observed
-
-EVERYWHERE = "~"
-"""A place after that of every parent."""
+from ssa_operator.reconcile.parent_records.rules import NO_REVISION
 
 SUCCESSES = 10
 """Revisions that succeeded which are remembered: as many as are kept."""
@@ -48,11 +47,15 @@ SUCCESSES = 10
 LEAST_DEADLINE = 30.0
 """Seconds."""
 
-_LONG_AGO = "0"
-"""Before the creation time of every parent."""
+WAVE_LIMIT = 2_000
+"""Parents of a wave, however large the batches are."""
 
 _NAMED = 5
 """Parents that a reason names."""
+
+
+class RefusedError(ValueError):
+    """What a user asks of a rollout makes no sense in its state. The text follows the folder's name."""
 
 
 def unready_deadline(settle: float) -> float:
@@ -73,14 +76,16 @@ class Member(Struct, frozen=True, kw_only=True):
     namespace: str = ""
     name: str = ""
     labels: dict[str, str] = field(default_factory=dict)
-    created: str = ""
-    """Its creationTimestamp."""
     known: bool = True
     """Whether a reconcile has ended, so that the other fields hold."""
     ready: bool = False
     stalled: bool = False
     """Whether it can't become Ready without a change."""
     suspended: bool = False
+    runs: str = ""
+    """The revision that it runs, NO_REVISION for a set without rollouts, '' for a new parent."""
+    ready_before: str = ""
+    """The last revision before that one at which it was Ready, '' for none."""
     revision: str = ""
     """The revision of its last reconcile that came to its end."""
     message: str = ""
@@ -94,44 +99,48 @@ class Member(Struct, frozen=True, kw_only=True):
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
-class Rollout(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """How far a revision was rolled out."""
-
-    revision: str
-    undo: bool = False
-    canaries: tuple[str, ...] = ()
-    """The places of the parents that come first, in order."""
-    canaries_done: bool = False
-    newest: str = ""
-    """The creation time of the newest parent at the moment when the canaries were done."""
-    until: str = ""
-    """The creation time of the newest parent at the moment when it was superseded, '' while it is in progress."""
-    through: str = ""
-    """The place up to which parents are reached, except those in `last`."""
-    last: tuple[str, ...] = ()
-    """The places of the parents that were not Ready when their turn came, in order."""
-    last_through: str = ""
-    """The place up to which those are reached."""
-
-
 class State(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The rollouts of a folder, as they are stored."""
+    """The rollout of a folder, as it is stored."""
 
     loaded: str
     """The revision that was loaded from files last."""
     successes: tuple[str, ...]
     """The revisions that succeeded, the last one first."""
-    rollouts: tuple[Rollout, ...] = ()
-    """The rollout in progress, and those that were superseded before they succeeded, newest first."""
-    paused: bool = False
+    revision: str = ""
+    """The revision that is rolled out, '' while none is."""
+    superseded: tuple[str, ...] = ()
+    """Other revisions that parents may run, the last one first."""
+    undo: bool = False
+    undone: str = ""
+    """The revision that was left by an undo, until the files change."""
+    wave: tuple[str, ...] = ()
+    """The places of the parents that get the revision now, in order."""
+    waves: int = 0
+    """How many waves have begun, the canaries included."""
+    tried: bool = False
+    """Whether canaries have got the revision."""
+    canaries_done: bool = False
     stopped: str = ""
     """Why no wave begins: parents that failed. '' while none did."""
+    failed: tuple[str, ...] = ()
+    """The places of the parents that stopped it."""
+    excused: tuple[str, ...] = ()
+    """The places of those that don't count any more, because a user resumed it all the same."""
+    paused: bool = False
     planned: str = ""
     """The revision whose deletions are known."""
     held: str = ""
     """Why the first wave waits for `rollout resume`, '' if it doesn't."""
     opens: str = ""
     """When the window opens in which waves may begin, '' while it is open."""
+    opened: bool = False
+    """Whether a user let this rollout go on outside of the window."""
+    unstored: str = ""
+    """Why the set that is loaded can't be stored, so that no parent gets it."""
+    namespaces: tuple[str, ...] = ()
+    """Those whose parents the operator has, () for all."""
+    selector: str = ""
+    """The labels of the parents that it has, '' for all."""
 
     @property
     def succeeded(self) -> str:
@@ -140,13 +149,13 @@ class State(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel
 
     @property
     def target(self) -> str:
-        """The revision that all parents are on, or get."""
-        return self.rollouts[0].revision if self.rollouts else self.succeeded
+        """The revision that all parents run, or get."""
+        return self.revision or self.succeeded
 
     @property
     def revisions(self) -> frozenset[str]:
-        """The revisions that parents may be on."""
-        return frozenset({self.succeeded, *(each.revision for each in self.rollouts)})
+        """The revisions that most parents run or get."""
+        return frozenset({self.target, self.succeeded, *self.superseded})
 
 
 class Decision(Struct, frozen=True, kw_only=True):
@@ -161,51 +170,66 @@ class Decision(Struct, frozen=True, kw_only=True):
 
 
 def first_state(revision: str) -> State:
-    """The state of a folder whose first revision is loaded: every parent is on it."""
+    """The state of a folder whose first revision is loaded: every parent gets it."""
     return State(loaded=revision, successes=(revision,))
 
 
-def reaches(rollout: Rollout, member: Member) -> bool:
-    """Whether a rollout has reached a parent."""
-    place = member.place
-    if _has(rollout.canaries, place):
-        return True
-    if not rollout.canaries_done:
-        return False
-    if _is_new(rollout, member):
-        return not rollout.until or member.created <= rollout.until
-    return place <= (rollout.last_through if _has(rollout.last, place) else rollout.through)
+def lost_state(loaded: str, members: Iterable[Member], successes: Sequence[str]) -> State:
+    """The state of a folder that had one, and has none: what the parents run is left alone, and the set that is loaded
+    from files is rolled out from its canaries. `successes` are the stored revisions that are known to have succeeded,
+    the last one first; without any, what most parents run has.
+    """
+    run = Counter(member.runs for member in members if member.runs not in ("", NO_REVISION, loaded))
+    known = tuple(successes or [revision for revision, _ in run.most_common(1)] or [loaded])
+    state = with_loaded(State(loaded="", successes=known), loaded)
+    return state if state.revision or not run else replace(state, revision=loaded, undo=True)
+
+
+def reaches(state: State, member: Member) -> bool:
+    """Whether the rollout has reached a parent. While there is none, all parents are."""
+    return not state.revision or member.runs in (state.revision, NO_REVISION) or _has(state.wave, member.place)
+
+
+def revision_of(state: State, member: Member) -> str:
+    """The revision that a parent gets."""
+    if reaches(state, member):
+        return state.target
+    return member.runs or (state.revision if state.canaries_done else state.succeeded)
 
 
 def _has(places: Sequence[str], place: str) -> bool:
-    """Whether a place is among others, which are in order and may be thousands."""
+    """Whether a place is among others, which are in order."""
     at = bisect_left(places, place)
     return at < len(places) and places[at] == place
 
 
-def _is_new(rollout: Rollout, member: Member) -> bool:
-    """Whether a parent was created after the canaries were done."""
-    return bool(rollout.newest) and member.created > rollout.newest
-
-
-def revision_of(state: State, member: Member) -> str:
-    """The revision that a parent is on."""
-    return next((each.revision for each in state.rollouts if reaches(each, member)), state.succeeded)
+# What users do.
 
 
 def with_loaded(state: State, revision: str) -> State:
     """The state after a set was loaded from files."""
     if revision == state.loaded:
         return state  # an undo holds until the files change
-    return _with_target(replace(state, loaded=revision), revision, undo=revision == state.succeeded)
+    return _with_target(replace(state, loaded=revision, undone=""), revision, undo=revision == state.succeeded)
 
 
 def _with_target(state: State, revision: str, *, undo: bool) -> State:
     if revision == state.target:
         return state
-    superseded = tuple(each for each in state.rollouts if each.canaries or each.canaries_done)
-    return replace(
-        state, rollouts=(Rollout(revision=revision, undo=undo), *superseded), stopped="", planned="", held=""
+    begun = (state.revision, *state.superseded) if state.waves else state.superseded
+    others = tuple(each for each in dict.fromkeys(begun) if each not in (revision, state.succeeded))
+    return replace(_at_rest(state), revision=revision, undo=undo, superseded=others[:SUCCESSES])
+
+
+def _at_rest(state: State) -> State:
+    """The state without a rollout."""
+    return State(
+        loaded=state.loaded,
+        successes=state.successes,
+        undone=state.undone,
+        paused=state.paused,
+        namespaces=state.namespaces,
+        selector=state.selector,
     )
 
 
@@ -214,25 +238,49 @@ def undo_target(state: State) -> str | None:
     return next((each for each in state.successes if each != state.target), None)
 
 
-def undone(state: State, revision: str) -> State:
-    """The state after an undo to a revision."""
-    return replace(_with_target(state, revision, undo=True), paused=False)
+def undone(state: State, revision: str, *, confirmed: bool = False) -> State:
+    """The state after an undo to a revision. `confirmed`: whatever that deletes."""
+    left = state.target if state.target != revision else state.undone
+    state = replace(_with_target(state, revision, undo=True), paused=False, undone=left)
+    return replace(state, planned=revision, held="") if confirmed else state
 
 
 def paused(state: State) -> State:
-    """The state in which no wave begins."""
+    """The state in which no wave begins. Raises RefusedError."""
+    if state.paused:
+        raise RefusedError("is already paused")
     return replace(state, paused=True)
 
 
 def resumed(state: State) -> State:
-    """The state in which waves begin again. Of a paused rollout this confirms no deletions: they need another one."""
-    return replace(state, paused=False) if state.paused else replace(state, held="")
+    """The state in which waves begin again, for the first reason why none does. Raises RefusedError."""
+    if state.paused:
+        return replace(state, paused=False)
+    if state.stopped:
+        excused = tuple(sorted({*state.excused, *state.failed}))
+        done = state.canaries_done or not state.failed
+        return replace(state, stopped="", failed=(), excused=excused, canaries_done=done)
+    if state.held:
+        return replace(state, held="")
+    if state.revision and state.opens and not state.opened:
+        return replace(state, opened=True)
+    raise RefusedError("is not paused")
 
 
 def planned(state: State, deletions: int, described: str, limit: int) -> State:
     """The state after it became known what the revision would delete or recreate."""
     why = f"it would delete or recreate {described}; `rollout resume` confirms that" if deletions > limit else ""
     return replace(state, planned=state.target, held=why)
+
+
+def begins(state: State) -> bool:
+    """Whether a wave may begin, as far as users and the window decide it."""
+    if not state.revision or state.held:
+        return False
+    return state.undo or not (state.paused or (state.opens and not state.opened))
+
+
+# What the parents show.
 
 
 def decide(
@@ -247,86 +295,85 @@ def decide(
     """What follows from these parents. `now` is on a monotonic clock; `opens` is when the window of the settings opens,
     '' while it is open.
     """
-    if not state.rollouts:
+    if not state.revision:
         return Decision(state=state)
-    state = replace(_superseded(state, members), opens=opens)
-    judged = _judge(state, members, settings, progress, now)
-    progress = judged.progress
-    if len(judged.failed) > settings.max_unready:
-        why = _stop_reason(judged.failed, state.target, settings.max_unready)
-        return Decision(state=replace(state, stopped=why), progress=replace(progress, ready_since=None), due=judged.due)
-    state = replace(state, stopped="")
+    state = replace(state, opens=opens)
+    active = [member for member in members if not member.suspended]
+    judged = _judge(state, active, settings, progress, now)
+    state, progress = judged.state, judged.progress
     if judged.waits:
         return Decision(state=state, progress=replace(progress, ready_since=None), due=judged.due)
-    begins = not (state.rollouts[0].canaries or state.rollouts[0].canaries_done)
-    ready_since = now if progress.ready_since is None else progress.ready_since
-    progress = replace(progress, ready_since=ready_since)
-    if not begins and now < ready_since + settings.settle:
-        return Decision(state=state, progress=progress, due=ready_since + settings.settle)
-    if any(not member.known and not member.suspended for member in members):
+    progress = replace(progress, ready_since=now if progress.ready_since is None else progress.ready_since)
+    settled = (progress.ready_since or 0.0) + (0.0 if state.undo or not state.waves else settings.settle)
+    if now < settled:
+        return Decision(state=state, progress=progress, due=settled)
+    if not all(member.known for member in active):
         return Decision(state=state, progress=progress)
-    if begins and not state.rollouts[0].undo and state.planned != state.target:
+    if not state.waves and state.planned != state.revision:
         return Decision(state=state, progress=progress, needs_plan=True)
+    state = replace(state, stopped="", failed=())
     new = _next_wave(state, members, settings)
-    if new.rollouts and (state.paused or state.held or opens):
+    if new.revision and not new.stopped and not begins(state):
         return Decision(state=state, progress=progress)
-    return Decision(state=new, progress=replace(progress, ready_since=None))
-
-
-def _superseded(state: State, members: Sequence[Member]) -> State:
-    """The state in which superseded rollouts reach no parent that is created from now on."""
-    if all(each.until for each in state.rollouts[1:]):
-        return state
-    newest = max((member.created for member in members), default="") or _LONG_AGO
-    below = (each if each.until else replace(each, until=newest) for each in state.rollouts[1:])
-    return replace(state, rollouts=(state.rollouts[0], *below))
+    return Decision(state=new, progress=progress if new.stopped else replace(progress, ready_since=None))
 
 
 class _Judged(Struct, frozen=True):
-    """The parents that the rollout in progress has reached."""
+    """What the parents show that the rollout has reached."""
 
+    state: State
+    """It is stopped if too many have failed."""
     progress: Progress
-    failed: Sequence[Member]
     waits: bool
-    """Whether one of them is not Ready and has not failed."""
+    """Whether no wave may follow: one of them is not Ready yet, or the rollout is stopped."""
     due: float | None
     """When the first of these fails."""
 
 
 def _judge(
-    state: State, members: Sequence[Member], settings: RolloutSettings, progress: Progress, now: float
+    state: State, active: Sequence[Member], settings: RolloutSettings, progress: Progress, now: float
 ) -> _Judged:
-    rollout = state.rollouts[0]
-    missed: list[tuple[Member, bool]] = []
-    for member in members:
-        if member.suspended or not reaches(rollout, member):
-            continue
-        excused, current = _is_excused(rollout, member), member.revision == rollout.revision
-        if not current or not (excused or member.ready):
-            missed.append((member, excused))
-    progress = observed(progress, (member.place for member, _ in missed), now)
+    reached = [member for member in active if reaches(state, member)]
+    missed = [
+        member
+        for member in reached
+        if (_counts(state, member) and not _is_proof(state, member))
+        or (_has(state.wave, member.place) and member.revision != state.revision)
+    ]
+    progress = observed(progress, (member.place for member in missed), now)
     deadline = unready_deadline(settings.settle)
     failed, due = [], []
-    for member, excused in missed:
+    for member in missed:
         until = progress.unready_since[member.place] + deadline
-        stalled = member.stalled and member.revision == rollout.revision
-        if now < until and not stalled:
-            due.append(until)
-        elif not excused:
+        stalled = member.stalled and member.revision == state.revision
+        if _counts(state, member) and (stalled or now >= until):
             failed.append(member)
-    return _Judged(progress, failed, bool(due), min(due, default=None))
+        elif now < until and not (state.undo and member.revision == state.revision):
+            due.append(until)
+    if len(failed) > settings.max_unready:
+        places = tuple(sorted({*state.failed, *(member.place for member in failed[:WAVE_LIMIT])}))
+        why = _stop_reason(failed, state.revision, settings.max_unready)
+        state = replace(state, stopped=why, failed=places)
+    proven = {member.place for member in reached if _is_proof(state, member)}
+    stopped = bool(state.stopped) and not proven.issuperset(state.failed)
+    return _Judged(state, progress, stopped or bool(due), min(due, default=None))
 
 
-def _is_excused(rollout: Rollout, member: Member) -> bool:
-    """Whether a parent that is reached stops nothing: it was not Ready before, or is new."""
-    if _is_new(rollout, member) or _has(rollout.last, member.place):
-        return True
-    return rollout.undo and _has(rollout.canaries, member.place)
+def _is_proof(state: State, member: Member) -> bool:
+    """Whether a parent is Ready at the new revision, by a reconcile that applied it."""
+    return member.ready and member.runs == member.revision == state.revision
 
 
-def _was_ready(state: State, member: Member) -> bool:
-    """Whether a superseded rollout has reached a parent while it was Ready, so that only that rollout broke it."""
-    return any(reaches(each, member) and not _is_excused(each, member) for each in state.rollouts[1:])
+def _counts(state: State, member: Member) -> bool:
+    """Whether a parent proves something or stops the rollout: it was Ready until it got the revision, or is Ready now
+    and gets it. One that a superseded revision broke was Ready, too.
+    """
+    before = member.ready_before
+    if _has(state.excused, member.place) or NO_REVISION in (member.runs, before):
+        return False
+    if member.runs != state.revision and (member.ready or member.runs in state.successes):
+        return member.ready
+    return before not in ("", member.runs) and (before == state.succeeded or before not in state.successes)
 
 
 def _stop_reason(failed: Sequence[Member], revision: str, allowed: int) -> str:
@@ -339,63 +386,49 @@ def _stop_reason(failed: Sequence[Member], revision: str, allowed: int) -> str:
 
 
 def _next_wave(state: State, members: Sequence[Member], settings: RolloutSettings) -> State:
-    """The state in which the next wave has begun, or the rollout has succeeded."""
-    rollout = state.rollouts[0]
-    active = [member for member in members if not member.suspended]
-    left = sorted(
-        (member for member in active if revision_of(state, member) != rollout.revision), key=lambda each: each.place
-    )
-    ready = [each for each in left if each.ready or _was_ready(state, each)]
-    newest = max((member.created for member in members), default="")
-    if rollout.undo and not rollout.canaries_done:
-        first = tuple(member.place for member in left if not member.ready)
-        rollout = replace(rollout, canaries=first, canaries_done=True, newest=newest)
-        if first:
-            return _with_rollout(state, rollout)
-    elif not rollout.canaries_done:
-        if not rollout.canaries and ready:
-            return _with_rollout(state, replace(rollout, canaries=canaries(ready, settings.canary)))
-        rollout = replace(rollout, canaries_done=True, newest=newest)
-    size = settings.batch.of(len(active))
-    named = frozenset(rollout.last)
-    wave = [member for member in ready if member.place not in named][:size]
-    if wave:
-        return _with_rollout(state, _through(rollout, wave[-1].place, left, wave))
-    rollout = _through(rollout, EVERYWHERE, left, ())
-    wave = left[:size]
-    if wave:
-        return _with_rollout(state, replace(rollout, last_through=wave[-1].place))
-    successes = (rollout.revision, *(each for each in state.successes if each != rollout.revision))
-    return replace(state, successes=successes[:SUCCESSES], rollouts=(), stopped="", planned="", held="", opens="")
+    """The state in which the next wave has begun, the rollout has succeeded, or nothing proves it any more."""
+    in_order = sorted((each for each in members if not each.suspended), key=lambda each: each.place)
+    left = [member for member in in_order if revision_of(state, member) != state.revision]
+    sound = [member for member in left if _counts(state, member)]
+    if not state.undo and not state.canaries_done:
+        proofs = [member for member in in_order if _is_proof(state, member) and _counts(state, member)]
+        wanted = canaries([*proofs, *sound], settings.canary)
+        if missing := [member for member in wanted if not reaches(state, member)]:
+            return _with_wave(replace(state, tried=True), missing, in_order)
+        if not wanted and state.tried and members and not state.excused:
+            return replace(state, stopped=f"no parent is left that was Ready and is at revision {state.revision}")
+        state = replace(state, canaries_done=bool(wanted or state.excused))
+    broken = [member for member in left if not member.ready] if state.undo else []
+    batch = broken or (sound or left)[: settings.batch.of(len(in_order))]
+    if batch:
+        return _with_wave(state, batch, in_order)
+    successes = (state.revision, *(each for each in state.successes if each != state.revision))
+    return replace(_at_rest(state), successes=successes[:SUCCESSES])
 
 
-def _with_rollout(state: State, rollout: Rollout) -> State:
-    return replace(state, rollouts=(rollout, *state.rollouts[1:]))
+def _with_wave(state: State, wave: Sequence[Member], active: Iterable[Member]) -> State:
+    """The state in which these parents get the revision, beside those that have not got it yet."""
+    late = [each.place for each in active if _has(state.wave, each.place) and each.runs != state.revision]
+    places = tuple(sorted([*late, *(each.place for each in wave)][:WAVE_LIMIT]))
+    return state if places == state.wave else replace(state, wave=places, waves=state.waves + 1)
 
 
-def _through(rollout: Rollout, place: str, left: Iterable[Member], wave: Sequence[Member]) -> Rollout:
-    """The rollout that has reached the parents up to a place, except those that are not in the wave: they come last."""
-    chosen: AbstractSet[str] = {member.place for member in wave}
-    later = {member.place for member in left if member.place <= place and member.place not in chosen}
-    return replace(rollout, through=place, last=tuple(sorted({*rollout.last, *later})))
-
-
-def canaries(ready: Sequence[Member], wanted: Canary) -> tuple[str, ...]:
-    """The places of the canaries among the parents that are Ready: those that the selector selects are chosen first,
-    and of different namespaces as far as possible.
+def canaries(candidates: Sequence[Member], wanted: Canary) -> list[Member]:
+    """The canaries among parents in the order of preference: those that the selector selects are chosen first, and of
+    different namespaces as far as possible.
     """
     selected: list[Member] = []
     others: list[Member] = []
-    for member in ready:
+    for member in candidates:
         (selected if selects(wanted.selector, member.labels) else others).append(member)
     count = len(selected) if wanted.count is None and selected else wanted.count or 1
     chosen: list[Member] = []
     namespaces: set[str] = set()
-    for candidates in (selected, others):
+    for each in (selected, others):
         first: list[Member] = []
         again: list[Member] = []
-        for member in candidates:
+        for member in each:
             (again if member.namespace in namespaces else first).append(member)
             namespaces.add(member.namespace)
         chosen += [*first, *again]
-    return tuple(sorted(member.place for member in chosen[:count]))
+    return chosen[:count]

@@ -246,11 +246,13 @@ def _must_be_held(
     """Whether the prune deletes (almost) all children and may be the fault of the templates.
 
     If this very template set rendered the children before, or was applied completely to this parent, the data caused
-    the prune, and the prune isn't held. A process that has just started knows neither. A changed spec is no proof
-    either, because the templates may have changed as well. A prune that is held stays held, even if other children have
-    taken the place of those that it deletes.
+    the prune, and the prune isn't held. A rollout counts and confirms it for all parents together. A process that has
+    just started knows none of these. A changed spec is no proof either, because the templates may have changed as well.
+    A prune that is held stays held, even if other children have taken the place of those that it deletes.
     """
-    if observed.confirmed or not rendered.complete or observed.renders.applied_digest == rendered.digest:
+    if observed.confirmed or observed.planned or not rendered.complete:
+        return False
+    if observed.renders.applied_digest == rendered.digest:
         return False
     if all(step.identity in observed.rendered_before for step in prunes):
         return False

@@ -35,6 +35,8 @@ class Installation(Struct, frozen=True, kw_only=True):
     """The files of `--values`, the last one wins."""
     namespace: str = ""
     """The operator's namespace, '' without a cluster."""
+    hold_upgrade: bool = False
+    """Whether another version of the operator is another revision of each folder, which reaches parents in waves."""
 
     def operator(self) -> dict[str, str]:
         """The variable `operator` of templates."""

@@ -61,6 +61,8 @@ class FolderInputs(Struct, frozen=True, kw_only=True):
     """The variable `operator` of templates."""
     rendering: int = RENDERING_VERSION
     """The RENDERING_VERSION of the operator that loaded it first."""
+    hold_upgrade: bool = False
+    """Whether the operator's version counts, as if templates read it."""
 
 
 class Folder(Struct, frozen=True, kw_only=True):
@@ -84,6 +86,8 @@ class Folder(Struct, frozen=True, kw_only=True):
     """Identifies all that decides the manifests, the operator's rendering included; '' without `rollout`."""
     inputs: FolderInputs | None = None
     """What the templates in use are compiled from; None without the setting `rollout`."""
+    planned: bool = False
+    """Whether a rollout has planned what this set deletes of all parents, and a user has confirmed it where needed."""
     problems: tuple[RenderProblem, ...] = ()
     """The problems of the last load."""
     failed_files: Mapping[str, str] = {}
@@ -302,7 +306,11 @@ def _load_folder(name: str, root: Path, read: _Read, old: Folder | None) -> Fold
     if settings.rollout is not None and templates is not None:
         kept = {path: each for path, each in snapshot.data.items() if path.startswith((f"{name}/", f"{SHARED}/"))}
         inputs = read.given.stored or FolderInputs(
-            files=files, data=kept, overrides=tuple(override), operator=around.operator
+            files=files,
+            data=kept,
+            overrides=tuple(override),
+            operator=around.operator,
+            hold_upgrade=read.given.installation.hold_upgrade,
         )
         revision = _revision(digest, inputs)
     return Folder(
@@ -321,7 +329,7 @@ def _load_folder(name: str, root: Path, read: _Read, old: Folder | None) -> Fold
 
 def _revision(digest: str, inputs: FolderInputs) -> str:
     """The digest of all that decides the manifests."""
-    reads_operator = any(_READS_OPERATOR.search(text) for text in inputs.files.values())
+    reads_operator = inputs.hold_upgrade or any(_READS_OPERATOR.search(text) for text in inputs.files.values())
     operator = json_text(dict(inputs.operator)) if reads_operator else ""
     return hashlib.sha256(f"{inputs.rendering} {digest} {operator}".encode()).hexdigest()[:12]
 

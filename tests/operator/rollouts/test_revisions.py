@@ -68,6 +68,11 @@ def test_the_version_of_the_operator_counts_where_templates_read_it(tmp_path: Pa
         folder = loaded(tmp_path / "templates", text)
         later = replace(inputs_of(folder), operator={"version": "9", "namespace": "default"})
         assert (load_inputs(ECHOES, folder.root, later).revision != folder.revision) is counts
+    held = loaded(tmp_path / "templates", "one", Installation(hold_upgrade=True))
+    kept = decode_parts(contents(ECHOES, held.revision, stored(held)))
+    assert load_inputs(ECHOES, held.root, kept).revision == held.revision
+    later = replace(kept, operator={"version": "9", "namespace": "default"})
+    assert load_inputs(ECHOES, held.root, later).revision != held.revision, "an upgrade is no rollout"
     rendering = replace(inputs_of(folder), rendering=-1)
     assert load_inputs(ECHOES, folder.root, rendering).revision != folder.revision
 

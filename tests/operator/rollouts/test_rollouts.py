@@ -4,6 +4,7 @@ windows.
 
 from __future__ import annotations
 
+import asyncio
 import re
 import signal
 import time
@@ -13,10 +14,12 @@ from typing import Any
 
 import pytest
 
+from ssa_operator.kube.api.errors import ApiError, ErrorStatus
 from ssa_operator.objects.shards import Shard
+from ssa_operator.operator.rollouts.requests import RevisionStore
 from ssa_operator.rendering.folder.installation import Installation
 from tests.cli.process import run, started
-from tests.operator.harness import Desk, Operate, Running, definition
+from tests.operator.harness import Desk, Operate, Running, definition, not_ready_because
 from tests.operator.wall_clock import SteppingClock
 
 pytestmark = pytest.mark.cluster
@@ -37,6 +40,9 @@ kind: ConfigMap
 metadata:
   name: {{ name }}-extra
 """
+
+WAITS = EXTRA.replace("-extra", "-new") + 'data: {a: \'{{ lookup("v1", "ConfigMap", "no").data.a }}\'}\n'
+"""A document that waits for an object that nobody creates."""
 
 ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
 
@@ -165,8 +171,11 @@ async def test_a_rollout_from_the_canary_to_its_undo(
         code, _, err = await story.rollout("undo", "--to-revision=2")
         assert code == 1
         assert "--force" in err
+        story.write(child("three") + WAITS)
+        await story.until_stored("it would delete or recreate 6 objects of 6 parents", "p0-extra", "6 of them wait")
+        assert await desk.find("configmaps", "p0-extra"), "a set with a document that waits deletes without a question"
         story.write(child("three"))
-        await story.until_stored("it would delete or recreate 6 objects of 6 parents", "p0-extra")
+        await story.until_stored("it would delete or recreate 6 objects of 6 parents: ", "p0-extra")
         assert set((await story.texts()).values()) == {"one"}
         assert (await story.rollout("resume"))[0] == 0
         await desk.gone("configmaps", "p3-extra")
@@ -223,6 +232,103 @@ async def test_a_state_that_a_set_without_rollouts_has_run_past_deletes_nothing(
         story.write(child("three") + EXTRA, settings=NEVER)
         await story.until_all_have("three")
         assert [await story.uid(f"p{number}-extra") for number in range(6)] == before
+
+
+async def test_a_broken_set_reaches_nobody_else_whatever_becomes_of_its_canary_and_its_state(
+    desk: Desk, operate: Operate, group: str, namespace: str, tmp_path: Path
+) -> None:
+    window = f"  window: {{schedule: '0 {(datetime.now(UTC).hour + 12) % 24} * * *', duration: 1h}}\n"
+    story = Story(desk, f"things.{group}", tmp_path / "rolled")
+    story.write(child("one"), SETTINGS + window)
+    options = {"templates": story.templates, "installation": Installation(namespace=namespace)}
+    await story.create_parents()
+    async with operate(**options):
+        await story.until_all_have("one")
+        await story.until_stored('"successes":[')
+        first = (await desk.ready(story.folder, "p1"))["status"]["revision"]
+        story.write('{{ fail("broken") }}' + child("two"), SETTINGS + window)
+        await story.until_stored('"opens":')
+        assert await story.rollout("resume") == (0, f"{story.folder} resumed outside of its window, once\n", "")
+        await story.until_stored("broken")
+        code, _, err = await story.rollout("status", "--no-watch")
+        assert code == 1, "a stopped rollout counts as one that goes on"
+        assert "p0: " in err
+        await desk.patch(story.folder, "p0", metadata={"annotations": {"ssa-operator.dev/suspend": "true"}})
+        await desk.delete("controllerrevisions.apps", story.folder)
+        await story.until_stored("broken")
+        kept = await story.revisions()
+        assert [name for name, revision in kept.items() if revision != first] == ["p0"]
+        await desk.patch(story.folder, "p0", metadata={"annotations": {"ssa-operator.dev/suspend": "false"}})
+        code, out, _ = await story.rollout("undo")
+        assert (code, out) == (0, f"{story.folder} rolled back to revision 1 ({first})\n")
+        code, out, _ = await story.rollout("status", "--timeout=60")
+        assert (code, out.splitlines()[-1]) == (0, f"{story.folder} successfully rolled out")
+        await desk.until(story.folder, "p0", lambda body: body["status"]["revision"] == first)
+        code, _, err = await story.rollout("undo")
+        assert code == 1
+        assert "already" in err
+        assert (await story.rollout("pause"))[0] == 0
+        assert (await story.rollout("pause"))[2].endswith(f"{story.folder} is already paused\n")
+        assert "it is paused" in (await story.rollout("status"))[1]
+        assert (await story.rollout("resume"))[0] == 0
+        assert (await story.rollout("resume"))[2].endswith(f"{story.folder} is not paused\n")
+        story.write(child("three"), NEVER)
+        await desk.until("configmaps", "p0", lambda body: body["data"]["text"] == "three")
+    await desk.delete("controllerrevisions.apps", f"{story.folder}-{first}")
+    await desk.delete("controllerrevisions.apps", story.folder)
+    async with operate(**options):
+        for number in range(1, 6):
+            await desk.until(story.folder, f"p{number}", not_ready_because("RenderFailed", "can't be rendered"))
+        assert await story.texts() == {**dict.fromkeys(kept, "one"), "p0": "three"}
+
+
+async def test_a_set_that_can_not_be_stored_reaches_nobody(
+    desk: Desk, operate: Operate, group: str, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, refused = RevisionStore.store, asyncio.Event()
+
+    async def refuse(self: RevisionStore, *arguments: Any) -> Any:
+        refused.set()
+        raise ApiError("create ControllerRevision", ErrorStatus(code=403, reason="Forbidden", message="no"))
+
+    story = Story(desk, f"things.{group}", tmp_path / "rolled")
+    story.write(child("one"))
+    await story.create_parents()
+    monkeypatch.setattr(RevisionStore, "store", refuse)
+    async with operate(templates=story.templates, installation=Installation(namespace=namespace)):
+        await story.until_all_have("one")
+        story.write(child("two"))
+        await desk.apply({"apiVersion": f"{group}/v1", "kind": "Thing", "metadata": {"name": "new"}, "spec": {}})
+        await desk.until("configmaps", "new", lambda body: body["data"]["text"] == "one")
+        refused.clear()
+        await refused.wait()
+        assert set((await story.texts()).values()) == {"one"}
+        monkeypatch.setattr(RevisionStore, "store", store)
+        await story.until_all_have("two")
+        assert (await story.rollout("status"))[0] == 0
+        monkeypatch.setattr(RevisionStore, "store", refuse)
+        story.write(child("three"))
+        await story.until_stored('"unstored":')
+        code, out, _ = await story.rollout("status", "--no-watch")
+        assert (code, "can't be stored, so no parent gets them" in out) == (0, True)
+        assert set((await story.texts()).values()) == {"two"}
+        monkeypatch.setattr(RevisionStore, "store", store)
+        story.write(child("three") + EXTRA)
+        await story.until_all_have("three")
+        assert (await story.rollout("status"))[0] == 0
+        code, _, err = await story.rollout("undo")
+        assert code == 1
+        assert "waits to be rolled back to revision" in err
+        assert "it would delete or recreate 7 objects of 7 parents" in err
+        assert set((await story.texts()).values()) == {"three"}
+        code, out, _ = await story.rollout("undo", "--yes")
+        assert (code, "rolled back to revision" in out) == (0, True)
+        await desk.gone("configmaps", "p3-extra")
+        renamed = child("four").replace("{{ name }}", "{{ name }}-renamed")
+        story.write(renamed, SETTINGS + "  maxPrune: 100\n")
+        for number in range(6):
+            await desk.gone("configmaps", f"p{number}")
+            await desk.ready(story.folder, f"p{number}")
 
 
 @pytest.mark.slow

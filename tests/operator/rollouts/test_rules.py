@@ -35,7 +35,7 @@ SETTINGS = RolloutSettings(batch=Batch(2), settle=5.0)
 
 def member(number: int, **fields: object) -> Member:
     values = {"name": f"p{number}", "namespace": f"n{number % 3}", "ready": True, "revision": OLD, **fields}
-    return Member(uid=f"uid-{number}", created="2026-01-01T00:00:00Z", **values)  # type: ignore[arg-type]
+    return Member(uid=f"uid-{number}", **{"runs": values["revision"], **values})  # type: ignore[arg-type]
 
 
 class Simulation:
@@ -73,11 +73,13 @@ class Simulation:
             each, revision = self.members[uid], revision_of(self.state, self.members[uid])
             if each.revision != revision:
                 broken = (uid, revision) in self.broken
-                self.members[uid] = replace(each, revision=revision, ready=not broken, stalled=broken)
+                before = each.runs if each.ready else each.ready_before
+                after = replace(each, runs=revision, ready_before=before)
+                self.members[uid] = replace(after, revision=revision, ready=not broken, stalled=broken)
 
     def run(self, steps: int = 60) -> None:
         for _ in range(steps):
-            if not self.state.rollouts:
+            if not self.state.revision:
                 return
             self.decide()
             self.reconcile()
@@ -95,7 +97,7 @@ def test_each_parent_is_reached_once_and_no_wave_is_larger_than_the_batch(
     members = [member(number, ready=number not in unready, suspended=number in suspended) for number in range(count)]
     run = Simulation(members, replace(SETTINGS, batch=Batch(batch)))
     run.run()
-    assert not run.state.rollouts
+    assert not run.state.revision
     assert run.state.succeeded == NEW
     assert all(reached == [NEW] for reached in run.reached.values())
     active = {each.uid for each in members if not each.suspended}
@@ -123,7 +125,7 @@ def test_no_more_than_a_batch_is_unsettled_and_a_failed_parent_stops_the_rollout
         ]
         assert len(unsettled) <= 2
     run.run()
-    assert run.state.rollouts, "it goes on although a parent failed"
+    assert run.state.revision, "it goes on although a parent failed"
     assert f"p{broken % count}" in run.state.stopped
     reached = [uid for uid, revision in run.revisions().items() if revision == NEW]
     stopped_at = {uid for wave in run.waves for uid in wave}
@@ -132,7 +134,7 @@ def test_no_more_than_a_batch_is_unsettled_and_a_failed_parent_stops_the_rollout
     failed = f"uid-{broken % count}"
     run.members[failed] = replace(run.members[failed], ready=True, stalled=False)
     run.run()
-    assert not run.state.rollouts, "it doesn't go on although the parent is Ready again"
+    assert not run.state.revision, "it doesn't go on although the parent is Ready again"
 
 
 @settings(max_examples=15, deadline=None)
@@ -197,7 +199,7 @@ def test_an_undo_takes_failed_parents_at_once_and_the_others_in_batches(count: i
     run.state = undone(run.state, OLD)
     run.run()
     assert run.state.succeeded == OLD
-    assert not run.state.rollouts
+    assert not run.state.revision
     assert run.waves[0] == {failed}
     assert set().union(*run.waves[1:]) == others
     assert all(len(wave) <= 2 for wave in run.waves[1:])
@@ -222,17 +224,17 @@ def test_a_new_parent_gets_the_last_success_until_the_canaries_are_done() -> Non
     run = Simulation([member(number) for number in range(9)])
     run.decide()
     run.decide()
-    during = replace(member(50), created="2026-01-02T00:00:00Z", revision="", ready=False)
+    during = member(50, revision="", ready=False)
     assert revision_of(run.state, during) == OLD
     run.reconcile()
     run.decide()
     run.now += SETTINGS.settle
     run.decide()
-    after = replace(member(51), created="2026-01-03T00:00:00Z", revision="", ready=False, stalled=True)
+    after = member(51, revision="", ready=False, stalled=True)
     assert revision_of(run.state, after) == NEW
     run.members[after.uid], run.reached[after.uid] = after, []
     run.run()
-    assert not run.state.rollouts, "a new parent stops the rollout"
+    assert not run.state.revision, "a new parent stops the rollout"
 
 
 def test_a_parent_that_stays_unready_stops_the_rollout_after_a_while() -> None:
@@ -240,16 +242,19 @@ def test_a_parent_that_stays_unready_stops_the_rollout_after_a_while() -> None:
     run.decide()
     run.decide()
     (canary,) = run.waves[0]
-    run.members[canary] = replace(run.members[canary], revision=NEW, ready=False)
+    run.members[canary] = replace(run.members[canary], revision=NEW, runs=NEW, ready_before=OLD, ready=False)
     found = run.decide()
     assert found.due == unready_deadline(SETTINGS.settle)
     assert not run.state.stopped
     run.now += unready_deadline(SETTINGS.settle)
     run.decide()
     assert "1 parent that was Ready is not Ready at revision new" in run.state.stopped
-    run.settings = replace(SETTINGS, max_unready=1)
-    run.run()
-    assert not run.state.rollouts
+    tolerant = Simulation([member(number) for number in range(9)], replace(SETTINGS, max_unready=1))
+    tolerant.broken = {(canary, NEW)}
+    tolerant.run()
+    assert tolerant.state.succeeded == NEW
+    assert tolerant.waves[:2] == [{canary}, tolerant.waves[1]], "what failed proves nothing"
+    assert len(tolerant.waves[1]) == 1
 
 
 def test_a_rollout_waits_while_it_is_paused_or_would_delete_children() -> None:
@@ -268,6 +273,78 @@ def test_a_rollout_waits_while_it_is_paused_or_would_delete_children() -> None:
     run.state = resumed(run.state)
     run.run()
     assert run.state.succeeded == NEW
+
+
+def test_a_canary_that_is_suspended_is_replaced_and_a_wave_without_parents_is_not_done() -> None:
+    run = Simulation([member(number) for number in range(9)])
+    run.broken = {(uid, NEW) for uid in run.members}
+    run.decide()
+    run.decide()
+    (canary,) = run.waves[0]
+    run.reconcile()
+    run.members[canary] = replace(run.members[canary], suspended=True)
+    run.run()
+    assert len(run.waves) == 2
+    assert len(run.waves[1]) == 1, "a batch got a set that no parent has proven"
+    alone = Simulation([member(1)])
+    alone.decide()
+    alone.decide()
+    alone.members = {uid: replace(each, suspended=True) for uid, each in alone.members.items()}
+    alone.run()
+    assert alone.state.stopped
+    alone.members["uid-2"], alone.reached["uid-2"] = member(2, ready=False), []
+    alone.run()
+    assert "no parent is left that was Ready" in alone.state.stopped
+    alone.state = resumed(alone.state)
+    alone.run()
+    assert alone.state.succeeded == NEW
+
+
+def test_an_undo_waits_for_no_window_no_pause_and_no_settling() -> None:
+    run = Simulation([member(number) for number in range(9)])
+    run.run(6)
+    run.members = {uid: replace(each, ready=False) for uid, each in run.members.items()}
+    run.state = replace(with_loaded(run.state, OLD), paused=True)
+    for _ in range(12):
+        found = decide(run.state, list(run.members.values()), SETTINGS, run.progress, run.now, opens="tomorrow")
+        run.state = planned(found.state, 0, "", 0) if found.needs_plan else found.state
+        run.progress = found.progress
+        run.reconcile()
+    assert not run.state.revision
+    assert set(run.revisions().values()) == {OLD}
+
+
+def test_new_parents_do_not_begin_the_settling_again() -> None:
+    run = Simulation([member(number) for number in range(4)])
+    for number in range(30):
+        run.members[f"new-{number}"] = replace(member(number, revision="", ready=False), uid=f"new-{number}")
+        run.reached[f"new-{number}"] = []
+        run.decide()
+        run.reconcile()
+        run.now += SETTINGS.settle / 2
+    assert run.state.succeeded == NEW
+
+
+def test_the_state_stays_small() -> None:
+    members = [member(number, ready=number % 40 == 0) for number in range(24_000)]
+    settings = replace(SETTINGS, batch=Batch(50, percent=True))
+    state, progress, largest, now = with_loaded(first_state(OLD), NEW), NO_PROGRESS, 0, 0.0
+    for number in range(14):
+        state = with_loaded(state, f"set {number}")
+        for _ in range(4):
+            found = decide(state, members, settings, progress, now)
+            state, progress = planned(found.state, 0, "", 0) if found.needs_plan else found.state, found.progress
+            largest = max(largest, len(json.encode(state)))
+            reached = {each.uid for each in members if revision_of(state, each) == state.target}
+            members = [
+                replace(each, runs=state.target, ready_before=OLD, revision=state.target)
+                if each.uid in reached
+                else each
+                for each in members
+            ]
+            now += SETTINGS.settle
+    assert largest < 50 * 1024
+    assert len(state.revisions) <= 12
 
 
 @pytest.mark.parametrize("percent", [1, 10, 100])

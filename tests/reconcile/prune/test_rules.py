@@ -177,6 +177,11 @@ def test_children_that_only_the_new_templates_created_do_not_count_as_remaining(
     assert not make_plan(own, rendered(config_map("new"), config_map("a"))).hold_message
 
 
+def test_a_prune_that_a_rollout_has_planned_is_not_held_for_each_parent() -> None:
+    plan = make_plan(observed(child("old"), applied_digest="t0", planned=True), rendered(config_map("new")))
+    assert actions(plan) == {"new": Action.APPLY, "old": Action.PRUNE}
+
+
 def test_a_hold_ends_with_the_repair_of_the_templates() -> None:
     hold = HeldPrune.of("", [config_map_identity("a")])
     plan = make_plan(
