@@ -542,13 +542,15 @@ class Rollouts:
 
 
 def stored_member(live: LiveObject, folder: Folder | None) -> Member:
-    """A parent as its status shows it; `folder` has the setting `suspendWhen`."""
-    ready, stalled = live_condition(live, "Ready"), live_condition(live, "Stalled")
+    """A parent as its status shows it; `folder` has the setting `suspendWhen`, without it the status says it."""
+    ready, stalled, suspended = (live_condition(live, each) for each in ("Ready", "Stalled", "Suspended"))
     status = live.body.get("status")
     reported = status if isinstance(status, Mapping) else {}
     current = reported.get("observedGeneration", live.metadata.generation) == live.metadata.generation
+    member = _unjudged_member(live, folder, reports_revision="revision" in reported)
     return replace(
-        _unjudged_member(live, folder, reports_revision="revision" in reported),
+        member,
+        suspended=member.suspended or (folder is None and suspended is not None and suspended.get("status") == "True"),
         known=ready is not None,
         ready=current and ready is not None and ready.get("status") == "True",
         stalled=stalled is not None and stalled.get("status") == "True",

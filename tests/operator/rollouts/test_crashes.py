@@ -1,0 +1,66 @@
+"""An operator that dies at any write of a rollout goes on: each parent gets the set once, and never the former one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ssa_operator.devcluster.cluster import Cluster
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.operator import operator as operators
+from ssa_operator.rendering.folder.installation import Installation
+from tests.operator.harness import Desk, MakeOptions
+from tests.operator.rollouts.test_rollouts import Story, child
+from tests.reconcile.test_crashes import Crash, crashing_operators
+
+pytestmark = pytest.mark.cluster
+
+WRITES = 30
+"""Writes of a rollout at least: four for each of six parents (record, child, status, record), and of the state."""
+
+STRIDE = 6
+
+
+@pytest.mark.parametrize(
+    ("after", "first"),
+    [
+        pytest.param(False, 2, id="before some"),
+        pytest.param(True, 2, id="after some", marks=pytest.mark.exhaustive),
+        *(pytest.param(False, first, id=f"from {first}", marks=pytest.mark.exhaustive) for first in (1, 3, 4, 5, 6)),
+    ],
+)
+async def test_after_a_crash_at_any_write_each_parent_gets_the_set_once(
+    desk: Desk,
+    cluster: Cluster,
+    options: MakeOptions,
+    group: str,
+    namespace: str,
+    tmp_path: Path,
+    after: bool,
+    first: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(operators, "DRAIN_DEADLINE", 0.0)
+    story = Story(desk, f"things.{group}", tmp_path / "rolled")
+    story.write(child("'0'"))
+    await story.create_parents()
+    back: list[str] = []
+
+    def watch(old: LiveObject | None, new: LiveObject | None) -> None:
+        if old is not None and new is not None and int(new.body["data"]["text"]) < int(old.body["data"]["text"]):
+            back.append(new.identity.name)
+
+    crash = Crash(0, after)
+    made = options(templates=story.templates, installation=Installation(namespace=namespace))
+    async with crashing_operators(cluster, made, crash):
+        await story.until_all_have("0")
+        await story.until_stored('"successes":[')
+        (await desk.view("configmaps")).cache.listen(watch)
+        for number, at in enumerate(range(first, WRITES, STRIDE), 1):
+            crash.at = crash.writes + at
+            story.write(child(f"'{number}'"))
+            await story.until_all_have(str(number))
+            assert (await story.rollout("status"))[0] == 0
+            assert crash.writes >= crash.at, "the operator did not crash"
+    assert not back, "a parent gets the former set again"
