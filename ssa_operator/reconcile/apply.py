@@ -57,7 +57,7 @@ from ssa_operator.reconcile.replicas.rules import (
     with_replicas,
 )
 from ssa_operator.reconcile.resync.unchanged import is_counted_as_change, is_same_apply, is_same_content
-from ssa_operator.reconcile.shared_ownership.requests import release
+from ssa_operator.reconcile.shared_ownership.requests import OTHERS_TURN, release
 from ssa_operator.reconcile.shared_ownership.rules import with_owners
 from ssa_operator.reconcile.step import FailureReason, Step
 
@@ -78,7 +78,9 @@ async def apply_shared(step: Step, uid: str, cluster: ClusterAccess) -> Outcome 
     """Apply the manifest of an object that several parents share, after the requests of its other owners in this
     process. If one of these has changed the object, it is returned. `uid` is that of the parent.
     """
-    async with cluster.children.shared_turn(step.identity):
+    async with cluster.children.shared_turn(step.identity, uid, patient=cluster.dry_run) as granted:
+        if not granted:
+            return waiting_outcome(step, step.live, OTHERS_TURN)
         now = cluster.children.of(uid).get(step.identity)
         if now is not None and (step.live is None or now.resource_version != step.live.resource_version):
             return Existing(step, now)

@@ -279,9 +279,8 @@ async def test_a_standby_takes_over_without_the_parent_that_holds_the_leader(des
             "f (ssa_operator/rendering/a.py:7) while echoes/map.yaml.j2 is rendered",
         ),
         (
-            '  File "/app/ssa_operator/cli/application.py", line 7 in main\n'
-            '  File "/usr/bin/ssa-operator", line 8 in <module>\n',
-            "main (ssa_operator/cli/application.py:7)",
+            '  File "/a/ssa_operator/cli/run.py", line 7 in main\n  File "/bin/ssa-operator", line 8 in <module>\n',
+            "main (ssa_operator/cli/run.py:7)",
         ),
     ],
 )
