@@ -47,6 +47,7 @@ from ssa_operator.reconcile.outcome import Outcome, Result, waiting_outcome
 from ssa_operator.reconcile.prune.outdated_view import is_outdated
 from ssa_operator.reconcile.recreate.recreation import Recreation
 from ssa_operator.reconcile.recreate.requests import ImmutableChange, immutable_change
+from ssa_operator.reconcile.refusals.known_refusals import after_apply
 from ssa_operator.reconcile.refusals.requests import answer_refusal, answer_returned_fields
 from ssa_operator.reconcile.replicas.requests import hand_over, scale_paths
 from ssa_operator.reconcile.replicas.rules import (
@@ -133,7 +134,9 @@ async def apply(step: Step, cluster: ClusterAccess) -> Outcome | Existing | Immu
         return failed_outcome(step, str(error), problem=FailureReason.INVALID_MANIFEST)
     except ApiError as error:
         return await _after_refusal(ready, manifest, resource, error, cluster)
-    return replace(_applied(step, manifest, applied, same=same or counted), counted=counted)
+    # `diff` shows what a dry run would give up by itself.
+    before = applied.live if cluster.dry_run else step.live
+    return replace(_applied(step, manifest, applied, before, same=same or counted), counted=counted)
 
 
 async def _after_refusal(
@@ -151,10 +154,11 @@ async def _after_refusal(
     return change or _refused(step, manifest, error, answer)
 
 
-def _applied(step: Step, manifest: Manifest, applied: Applied, *, same: bool) -> Outcome:
-    known = step.history.refusal
-    if known is not None and known.admission:
-        step = replace(step, history=replace(step.history, refusal=None))
+def _applied(step: Step, manifest: Manifest, applied: Applied, before: LiveObject | None, *, same: bool) -> Outcome:
+    left = ""
+    if before is not None:
+        known, left = after_apply(step.history.refusal, manifest, before, applied.live)
+        step = replace(step, history=replace(step.history, refusal=known))
     if not applied.created:
         # An apply that succeeds resets the repeated refusals.
         step = replace(step, history=replace(step.history, recreation=None))
@@ -165,7 +169,7 @@ def _applied(step: Step, manifest: Manifest, applied: Applied, *, same: bool) ->
         result = Result.RECREATED
     else:
         result = Result.CREATED
-    return Outcome(step=step, result=result, live=applied.live, warnings=applied.warnings)
+    return Outcome(step=step, result=result, live=applied.live, message=left, warnings=applied.warnings)
 
 
 async def _create(step: Step, manifest: Manifest, resource: Resource, cluster: ClusterAccess) -> Applied | LiveObject:

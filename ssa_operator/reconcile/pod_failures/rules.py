@@ -98,7 +98,8 @@ def named_pods(live: LiveObject, pods: Iterable[LiveObject]) -> Sequence[NamedPo
 def _of_former_replica_set(_: Mapping[str, Any], pods: Sequence[LiveObject]) -> set[Identity]:
     """The pods of another ReplicaSet than the one that created the newest pod."""
     newest = max(pods, key=lambda pod: pod.metadata.creation_timestamp or "", default=None)
-    return _without_label(pods, "pod-template-hash", newest and newest.metadata.labels.get("pod-template-hash"))
+    present = None if newest is None else newest.metadata.labels.get("pod-template-hash")
+    return _without_label(pods, "pod-template-hash", present)
 
 
 def _of_former_set(body: Mapping[str, Any], pods: Sequence[LiveObject]) -> set[Identity]:

@@ -38,7 +38,7 @@ def pod(name: str, labels: dict[str, str] | None = None, created: str = "", **st
     return LiveObject.of({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": status})
 
 
-CRASHING = {
+CRASHING: dict[str, Any] = {
     "containerStatuses": [{"name": "main", "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}}}]
 }
 

@@ -20,6 +20,7 @@ from ssa_operator.reconcile.refusals.field_claims import claim
 from ssa_operator.reconcile.refusals.known_refusals import (
     KeptValue,
     KnownRefusal,
+    after_apply,
     recalled,
     refusal_notice,
     without_kept,
@@ -160,3 +161,29 @@ def test_what_stays_is_left_out_and_is_known_for_one_manifest_and_one_object_onl
 def test_a_refusal_of_metadata_is_none_of_an_immutable_field() -> None:
     refusal = FieldRefusal("metadata.uid", "Invalid value: field is immutable")
     assert not immutable_fields(GroupKind("apps", "Deployment"), [refusal])
+
+
+PAUSED, LABELS = ("f:spec", "f:paused"), ("f:spec", "f:replicas")
+
+
+def test_a_field_that_another_manager_keeps_is_named_until_it_goes_or_the_template_has_it_again() -> None:
+    spec, other = {"replicas": 1, "paused": True}, entry("kubectl-edit", "Update", PAUSED)
+    before = live(spec, entry(MANAGER, "Apply", PAUSED, LABELS), other)
+    after, wanted = live(spec, entry(MANAGER, "Apply", LABELS), other), made(replicas=1)
+    known, message = after_apply(None, wanted, before, after)
+    text = "spec.paused is no longer in the template, and stays, because kubectl-edit (Update) owns it, too"
+    assert known is not None
+    assert (message, refusal_notice(known, wanted, after)) == (text, text)
+    assert after_apply(known, wanted, after, after) == (known, "")
+    assert recalled(known, wanted, after, resyncs=True) is known
+    # Another manifest without the field changes nothing.
+    another = recalled(known, made(replicas=2), after, resyncs=False)
+    assert another is not None
+    assert refusal_notice(another, made(replicas=2), after) == text
+    assert recalled(known, wanted, live({"replicas": 1}, entry(MANAGER, "Apply", LABELS)), resyncs=False) is None
+    assert recalled(known, wanted, before, resyncs=False) is None
+
+
+def test_a_field_that_goes_with_the_template_is_not_named() -> None:
+    before = live({"paused": True}, entry(MANAGER, "Apply", PAUSED, LABELS))
+    assert after_apply(None, made(replicas=1), before, live({}, entry(MANAGER, "Apply", LABELS))) == (None, "")
