@@ -83,15 +83,16 @@ def after_apply(
     fields = (*(() if known is None else known.left), *given_up)
     if known is None or known.admission:
         known = KnownRefusal(digest=manifest.digest, uid=after.uid) if fields else None
-    return known and replace(known, left=fields), _left_text(given_up)
+    return known and replace(known, left=fields), left_text(given_up)
 
 
-def _left_text(left: Sequence[LeftField]) -> str:
-    shown = [
-        f"{field_shown(each.path)} is no longer in the template, and stays, because "
-        f"{' and '.join(dict.fromkeys(map(str, each.owners)))} owns it, too"
-        for each in left[:LISTED]
-    ]
+def left_text(left: Sequence[LeftField], denial: str = "") -> str:
+    """The message about fields that stay, because others own them or because of a denial."""
+    shown = []
+    for each in left[:LISTED]:
+        owners = " and ".join(dict.fromkeys(map(str, each.owners)))
+        why = f", because {owners} owns it, too" if owners else f"; whether it is a default is unknown: {denial}"
+        shown.append(f"{field_shown(each.path)} is no longer in the template, and stays{why}")
     return "; ".join([*shown, *([f"and {len(left) - LISTED} more"] if len(left) > LISTED else [])])
 
 
@@ -108,7 +109,7 @@ def recalled(known: KnownRefusal, manifest: Manifest, live: LiveObject | None, *
     stands = stands and all(_is_moved(each.wanted, body.value_at(each.steps)) for each in known.kept)
     if stands and (known.kept or known.admission or left):
         return known if left == known.left else replace(known, left=left)
-    return KnownRefusal(digest=manifest.digest, uid=live.uid, left=left) if left else None
+    return KnownRefusal(digest=manifest.digest, uid=live.uid, denial=known.denial, left=left) if left else None
 
 
 def _is_moved(wanted: object, live: object) -> bool:
@@ -144,8 +145,9 @@ def refusal_notice(known: KnownRefusal | None, manifest: Manifest | None, live: 
     notices = [_stays(each, body.value_at(each.steps), manifest) for each in known.kept[:LISTED]]
     more = len(known.kept) - LISTED
     text = "; ".join([*notices, *([f"and {more} more"] if more > 0 else [])])
-    text = f"{text}, because admission denies the template's ({known.denial})" if known.denial else text
-    return "; ".join(filter(None, (known.admission, text, _left_text(known.left))))
+    if known.kept and known.denial:
+        text += f", because admission denies the template's ({known.denial})"
+    return "; ".join(filter(None, (known.admission, text, left_text(known.left, known.denial))))
 
 
 def _stays(kept: KeptValue, live: object, manifest: Manifest) -> str:

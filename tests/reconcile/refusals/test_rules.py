@@ -15,6 +15,7 @@ from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.live_object import MANAGER, LiveObject
 from ssa_operator.objects.managed_fields import Path, owned
 from ssa_operator.objects.manifest import Manifest, Rules, manifest
+from ssa_operator.reconcile.field_changes import LeftField
 from ssa_operator.reconcile.immutable_fields.rules import immutable_fields
 from ssa_operator.reconcile.refusals.field_claims import claim
 from ssa_operator.reconcile.refusals.known_refusals import (
@@ -187,3 +188,16 @@ def test_a_field_that_another_manager_keeps_is_named_until_it_goes_or_the_templa
 def test_a_field_that_goes_with_the_template_is_not_named() -> None:
     before = live({"paused": True}, entry(MANAGER, "Apply", PAUSED, LABELS))
     assert after_apply(None, made(replicas=1), before, live({}, entry(MANAGER, "Apply", LABELS))) == (None, "")
+
+
+def test_a_field_of_no_manager_that_stays_after_a_denied_dry_run_is_named_with_the_denial() -> None:
+    wanted, found = made(replicas=1), live({"replicas": 1, "paused": True}, entry(MANAGER, "Apply", LABELS))
+    known = KnownRefusal(
+        digest=wanted.digest, uid="u1", denial="admission denies it (no)", left=(LeftField(path=PAUSED, owners=()),)
+    )
+    assert recalled(known, wanted, found, resyncs=False) is known
+    for each in (known, recalled(known, wanted, found, resyncs=True), after_apply(known, wanted, found, found)[0]):
+        assert refusal_notice(each, wanted, found) == (
+            "spec.paused is no longer in the template, and stays; whether it is a default is unknown: "
+            "admission denies it (no)"
+        )
