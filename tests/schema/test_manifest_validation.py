@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import dataclasses
 import re
@@ -42,6 +43,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "Job": {"apiVersion": "batch/v1", "spec": JOB},
     "CronJob": {"apiVersion": "batch/v1", "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": JOB}}},
 }
+MEBIBYTE = base64.encodebytes(bytes(2**20)).decode()
 NAMES = ("web", "Web", "my_web", "my web", "a.b", "1a", "-a", "a" * 64, "a" * 254, "a:b", "${a}")
 _JOBS = ("CronJob", "Job")
 CONTAINER = ("spec", "template", "spec", "containers", 0)
@@ -71,6 +73,8 @@ CHANGES: tuple[tuple[str, tuple[str | int, ...], Any], ...] = (
     ("Service", ("spec", "ports"), [{"port": 1, "name": "a"}, {"port": 2, "name": "b"}]),
     ("Service", ("spec", "ports"), [{"port": 1, "name": "A"}]),
     ("Service", ("spec", "ports"), [{"port": 1, "targetPort": 70000}]),
+    *((kind, (field,), {"a": text}) for kind, field in (("ConfigMap", "binaryData"), ("Secret", "data"))
+      for text in (MEBIBYTE, MEBIBYTE.replace("\n", ""), base64.b64encode(bytes(2**20 + 1)).decode())),
 )  # fmt: skip
 
 

@@ -220,10 +220,10 @@ def successors(own: Sequence[LiveObject], *bodies: dict[str, Any], **changes: An
 
 
 def test_what_running_pods_mount_stays_until_their_workload_has_rolled_out() -> None:
-    bodies, own = (workload("web", "new"), config_map("new")), (child("old"), live(workload("web", "old")))
+    bodies, own = (workload("web", "new"), config_map("new")), [child("old"), live(workload("web", "old"))]
     assert successors(own, *bodies, reconciled_before=True) == {"new", "web"}
     # The live workload names it no longer after the first apply, and the process remembers.
-    own = (child("old"), child("new"), live(workload("web", "new")))
+    own = [child("old"), child("new"), live(workload("web", "new"))]
     known = {child("old").identity: frozenset({live(workload("web", "")).identity})}
     assert successors(own, *bodies, reconciled_before=True, successors=known) == {"web"}
     assert successors(own, *bodies, reconciled_before=True) == set()
