@@ -10,7 +10,7 @@ Promises:
 - No child is applied from the moment on that the cache shows the deletion of its parent: an owner reference to a parent
   that is gone would have the garbage collector delete the child, also one that was orphaned.
 - A field that a template stops writing goes, also where the API server would restore it from the same field by another
-  name.
+  name, or keeps it in an annotation because the version of the manifest lacks it.
 - A refused field is reported with the template line that wrote it, and with other managers that have to do with it.
 - What is created in the place of a deleted object has the number of replicas that others had set there. A number that
   the manifest leaves to others gets another owner before the apply that would remove it.
@@ -36,6 +36,7 @@ from ssa_operator.objects.manifest import Manifest
 from ssa_operator.reconcile.adoption.rules import (
     adopt_fields_patch,
     depends_on_known,
+    former_version_patch,
     only_if_absent,
     only_to_known,
     with_patched_metadata,
@@ -285,6 +286,9 @@ async def _apply_to_prepared(
     if cluster.dry_run:
         return await _dry_run(live, prepared, manifest, resource, cluster)
     done = await _apply_to_known(prepared.live, manifest, resource, cluster)
+    if isinstance(done, Applied) and (patch := former_version_patch(live, done.live, manifest)):
+        identity = manifest.identity
+        return replace(done, live=await cluster.client.merge_patch(resource, identity.namespace, identity.name, patch))
     if live.owned_fields() or live.managed_fields or not isinstance(done, Applied):
         return done
     # The first apply gave a manager to the fields that had none.
