@@ -6,6 +6,7 @@ Promises:
 - Each version has a cache of its own: a cache mirrors the API server, and no body is converted.
 - The result of an apply is in the cache from the moment of its answer, even if the watch event comes late.
 - The last state of an object that was deleted recently can still be read.
+- A write of a shared object that takes long holds up no other parent: the owners that wait for it come back later.
 """
 
 from __future__ import annotations
@@ -13,11 +14,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
-from weakref import WeakValueDictionary
 
 from ssa_operator.informers.informer import Informer
 from ssa_operator.informers.watch_scopes import ChildScope, ScopeUses
@@ -82,6 +82,23 @@ DELETED_LIMIT = 1000
 """Deleted objects whose last state is kept."""
 
 
+TURN_WAIT = 1.0
+"""Seconds since the beginning of a write of a shared object for which its other owners wait. Most take milliseconds."""
+
+
+@dataclass(slots=True, eq=False)
+class _SharedTurn:
+    """The writes of a shared object, one at a time."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    since: float = 0.0
+    """When the present one began, in seconds on the clock of the event loop."""
+    users: int = 0
+    """How many parents write or wait."""
+    requeued_later: dict[str, None] = field(default_factory=dict)
+    """The uids of the parents that did not wait."""
+
+
 class ChildListener(Protocol):
     """Receives the events of children."""
 
@@ -121,7 +138,7 @@ class ChildCaches(Mapping[Identity, LiveObject]):
         self._kind_states: dict[tuple[GroupKind, frozenset[ChildScope]], KindState] = {}
         """The states of watched kinds since the last such change, by what parents need."""
         self._deleted: OrderedDict[Identity, LiveObject] = OrderedDict()
-        self._shared_turns: WeakValueDictionary[Identity, asyncio.Lock] = WeakValueDictionary()
+        self._shared_turns: dict[Identity, _SharedTurn] = {}
 
     def __getitem__(self, identity: Identity) -> LiveObject:
         found = self._find_of_parent("", identity)
@@ -239,14 +256,36 @@ class ChildCaches(Mapping[Identity, LiveObject]):
             return watched.cache.writing(identity.namespace, identity.name)
         return _all_of([each.cache.writing(identity.namespace, identity.name) for each in versions.values()])
 
-    def shared_turn(self, identity: Identity) -> asyncio.Lock:
-        """The lock for a write of an object that several parents share. Their writes have its resourceVersion as
-        precondition, so only one of several at once would succeed.
+    @contextlib.asynccontextmanager
+    async def shared_turn(self, identity: Identity, uid: str, *, patient: bool = False) -> AsyncIterator[bool]:
+        """The turn of a parent to write an object that several share: their writes have its resourceVersion as
+        precondition, so only one of several at once would succeed. False if the write of another one takes long, unless
+        the parent is `patient`: it is requeued later, and must not keep its worker meanwhile.
         """
-        lock = self._shared_turns.get(identity)
-        if lock is None:
-            lock = self._shared_turns[identity] = asyncio.Lock()
-        return lock
+        turn, granted = self._shared_turns.setdefault(identity, _SharedTurn()), False
+        turn.users += 1
+        try:
+            until = None if patient or not turn.lock.locked() else turn.since + TURN_WAIT
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(until):
+                    granted = await turn.lock.acquire()
+            if granted:
+                turn.since = asyncio.get_running_loop().time()
+                turn.requeued_later.pop(uid, None)
+            else:
+                turn.requeued_later[uid] = None
+            yield granted
+        finally:
+            turn.users -= 1
+            if granted:
+                turn.lock.release()
+            if not turn.users and not turn.requeued_later:
+                del self._shared_turns[identity]
+            elif not turn.users:
+                # One, because all others would wait for it. If it doesn't come, they come by their own retries.
+                following = next(iter(turn.requeued_later))
+                del turn.requeued_later[following]
+                self._listener.child_changed(following, identity.namespace)
 
     def written(self, live: LiveObject, *, changed: bool = True) -> LiveObject:
         """Update the cache with a live object that a request of the operator returned; `changed`: whether the request

@@ -182,6 +182,7 @@ class LiveObject:
         "_body",
         "_decoded_bodies",
         "_owners",
+        "_shared",
         "_stored",
         "identity",
         "metadata",
@@ -220,6 +221,7 @@ class LiveObject:
         self.identity = Identity(intern(group), intern(head.kind or kind), namespace, head.metadata.name)
         self._body: dict[str, Any] | None = None
         self._owners: _Owners | None = None
+        self._shared: SharedRecord | None = None
         self._decoded_bodies = decoded_bodies
         self.partial = False
         """Whether the body is left out: it holds only what `as_partial` keeps."""
@@ -312,7 +314,7 @@ class LiveObject:
 
     def compress(self, examples: Examples) -> None:
         """Forget the decoded parts, which the next access decodes again, and compress the object."""
-        self._body = self._owners = None
+        self._body = self._owners = self._shared = None
         stored = self._stored
         if isinstance(stored, bytes):
             compressed, example = compress(stored, self.identity.group_kind, examples)
@@ -347,9 +349,12 @@ class LiveObject:
         text = self.metadata.annotations.get(OWNERS_ANNOTATION)
         if self.parent_uid != SHARED_LABEL_VALUE and (text is None or self.parent_uid):
             return None
-        record = read_record(text)
-        referenced = {each.uid for each in self.owner_references if each.uid in record.owners}
-        return record.limited_to(referenced) if referenced else record
+        shared = self._shared
+        if shared is None:
+            record = read_record(text)
+            referenced = {each.uid for each in self.owner_references if each.uid in record.owners}
+            shared = self._shared = record.limited_to(referenced) if referenced else record
+        return shared
 
     @property
     def parent_uids(self) -> tuple[str, ...]:
@@ -366,7 +371,8 @@ class LiveObject:
 
     def belongs_to(self, uid: str) -> bool:
         """Whether the object is a child of the parent with that uid."""
-        return uid in self.parent_uids
+        shared = self.shared
+        return uid in shared.owners if shared is not None else bool(uid) and uid == self.parent_uid
 
     def own_entry(self, subresource: str = "") -> bytes:
         """The operator's Apply entry of managedFields: its time and fieldsV1, encoded; empty without an entry.

@@ -119,6 +119,16 @@ def _judged(body: Body, now: float, reports_status: bool, ready_when: Predicate 
     return ("it exists" if ready is None else "its condition Ready"), _ready_condition(ready)
 
 
+def is_rolled_out(body: Body) -> bool:
+    """Whether a workload that is Current has no pod of a former template. With `OnDelete` or a partition, a StatefulSet
+    or DaemonSet keeps such pods.
+    """
+    counts = {name: count for name, count in _status(body).items() if type(count) is int}
+    total = counts.get("replicas", 0) if "updatedReplicas" in counts or "updateRevision" in _status(body) else 0
+    updated, scheduled = counts.get("updatedReplicas", 0), counts.get("updatedNumberScheduled", 0)
+    return updated >= total and scheduled >= counts.get("desiredNumberScheduled", 0)
+
+
 def _by_predicate(body: Body, ready_when: Predicate) -> Readiness:
     judgement = ready_when.judge(body)
     if judgement.holds:

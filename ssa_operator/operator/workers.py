@@ -256,7 +256,8 @@ class Workers:
             state = self._after_report(key, state, done.report)
         else:
             state = self._after_error(key, done, new)
-        if done.error is None and self._suspects is not None:
+        if self._suspects is not None:
+            # With whatever error, it came back: it held up and ended nothing.
             self._suspects.reconciled(key)
         seconds = time.perf_counter() - started
         self._metrics.reconcile_seconds.labels(key.folder).observe(seconds)

@@ -37,7 +37,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from ssa_operator.objects.identity import Identity
-from ssa_operator.objects.readiness import ReadinessState
+from ssa_operator.objects.readiness import ReadinessState, is_rolled_out
 from ssa_operator.reconcile.apply import Existing, apply, apply_shared, prune
 from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.failures import unexpected_failure
@@ -124,29 +124,30 @@ async def run_all(coroutines: Iterable[Coroutine[Any, Any, Done]]) -> list[Done]
 
 
 class _UnreadySuccessors:
-    """Which objects are kept because what replaces them is not ready. Those with the same successors get one answer."""
+    """Which objects are kept because of what replaces or names them. Those with the same successors get one answer."""
 
     def __init__(self, before: Mapping[Identity, Outcome], now: float) -> None:
         self._before = before
         self._now = now
-        self._first: dict[frozenset[Identity], Identity | None] = {}
+        self._first: dict[frozenset[Identity], str | None] = {}
 
     def step(self, step: Step) -> Step:
-        """The prune, or a KEEP instead while an object that replaces this one is not ready."""
+        """The prune, or a KEEP instead while a successor is not ready."""
         successors = step.order.successors
         if successors not in self._first:
-            missing = (each for each in sorted(successors) if not _is_ready(self._before.get(each), self._now))
-            self._first[successors] = next(missing, None)
+            awaited = (_awaited(each, self._before.get(each), self._now) for each in sorted(successors))
+            self._first[successors] = next(filter(None, awaited), None)
         first = self._first[successors]
-        if first is None:
-            return step
-        return replace(step, action=Action.KEEP, reason=f"{step.reason}; {KEPT_UNTIL} {first} is ready")
+        return step if first is None else replace(step, action=Action.KEEP, reason=f"{step.reason}; {first}")
 
 
-def _is_ready(outcome: Outcome | None, now: float) -> bool:
+def _awaited(identity: Identity, outcome: Outcome | None, now: float) -> str | None:
+    """Until when an object is kept because of this successor, None if it need not be."""
     if outcome is None or outcome.live is None:
-        return False
-    return outcome.step.readiness_of(outcome.live, now).state is ReadinessState.CURRENT
+        return f"{KEPT_UNTIL} {identity} is ready"
+    if outcome.step.readiness_of(outcome.live, now).state is not ReadinessState.CURRENT:
+        return f"{KEPT_UNTIL} {identity} is ready"
+    return None if is_rolled_out(outcome.live.body) else f"{KEPT_UNTIL} {identity} has replaced its pods"
 
 
 def _unfinished(outcomes: Iterable[Outcome]) -> str | None:

@@ -10,7 +10,7 @@ Promises:
 - No child is applied from the moment on that the cache shows the deletion of its parent: an owner reference to a parent
   that is gone would have the garbage collector delete the child, also one that was orphaned.
 - A field that a template stops writing goes, also where the API server would restore it from the same field by another
-  name.
+  name, or keeps it in an annotation because the version of the manifest lacks it.
 - A refused field is reported with the template line that wrote it, and with other managers that have to do with it.
 - What is created in the place of a deleted object has the number of replicas that others had set there. A number that
   the manifest leaves to others gets another owner before the apply that would remove it.
@@ -36,6 +36,7 @@ from ssa_operator.objects.manifest import Manifest
 from ssa_operator.reconcile.adoption.rules import (
     adopt_fields_patch,
     depends_on_known,
+    former_version_patch,
     only_if_absent,
     only_to_known,
     with_patched_metadata,
@@ -47,6 +48,7 @@ from ssa_operator.reconcile.outcome import Outcome, Result, waiting_outcome
 from ssa_operator.reconcile.prune.outdated_view import is_outdated
 from ssa_operator.reconcile.recreate.recreation import Recreation
 from ssa_operator.reconcile.recreate.requests import ImmutableChange, immutable_change
+from ssa_operator.reconcile.refusals.known_refusals import after_apply
 from ssa_operator.reconcile.refusals.requests import answer_refusal, answer_returned_fields
 from ssa_operator.reconcile.replicas.requests import hand_over, scale_paths
 from ssa_operator.reconcile.replicas.rules import (
@@ -57,7 +59,7 @@ from ssa_operator.reconcile.replicas.rules import (
     with_replicas,
 )
 from ssa_operator.reconcile.resync.unchanged import is_counted_as_change, is_same_apply, is_same_content
-from ssa_operator.reconcile.shared_ownership.requests import release
+from ssa_operator.reconcile.shared_ownership.requests import OTHERS_TURN, release
 from ssa_operator.reconcile.shared_ownership.rules import with_owners
 from ssa_operator.reconcile.step import FailureReason, Step
 
@@ -78,7 +80,9 @@ async def apply_shared(step: Step, uid: str, cluster: ClusterAccess) -> Outcome 
     """Apply the manifest of an object that several parents share, after the requests of its other owners in this
     process. If one of these has changed the object, it is returned. `uid` is that of the parent.
     """
-    async with cluster.children.shared_turn(step.identity):
+    async with cluster.children.shared_turn(step.identity, uid, patient=cluster.dry_run) as granted:
+        if not granted:
+            return waiting_outcome(step, step.live, OTHERS_TURN)
         now = cluster.children.of(uid).get(step.identity)
         if now is not None and (step.live is None or now.resource_version != step.live.resource_version):
             return Existing(step, now)
@@ -131,7 +135,9 @@ async def apply(step: Step, cluster: ClusterAccess) -> Outcome | Existing | Immu
         return failed_outcome(step, str(error), problem=FailureReason.INVALID_MANIFEST)
     except ApiError as error:
         return await _after_refusal(ready, manifest, resource, error, cluster)
-    return replace(_applied(step, manifest, applied, same=same or counted), counted=counted)
+    # `diff` shows what a dry run would give up by itself.
+    before = applied.live if cluster.dry_run else step.live
+    return replace(_applied(step, manifest, applied, before, same=same or counted), counted=counted)
 
 
 async def _after_refusal(
@@ -149,10 +155,11 @@ async def _after_refusal(
     return change or _refused(step, manifest, error, answer)
 
 
-def _applied(step: Step, manifest: Manifest, applied: Applied, *, same: bool) -> Outcome:
-    known = step.history.refusal
-    if known is not None and known.admission:
-        step = replace(step, history=replace(step.history, refusal=None))
+def _applied(step: Step, manifest: Manifest, applied: Applied, before: LiveObject | None, *, same: bool) -> Outcome:
+    left = ""
+    if before is not None:
+        known, left = after_apply(step.history.refusal, manifest, before, applied.live)
+        step = replace(step, history=replace(step.history, refusal=known))
     if not applied.created:
         # An apply that succeeds resets the repeated refusals.
         step = replace(step, history=replace(step.history, recreation=None))
@@ -163,7 +170,7 @@ def _applied(step: Step, manifest: Manifest, applied: Applied, *, same: bool) ->
         result = Result.RECREATED
     else:
         result = Result.CREATED
-    return Outcome(step=step, result=result, live=applied.live, warnings=applied.warnings)
+    return Outcome(step=step, result=result, live=applied.live, message=left, warnings=applied.warnings)
 
 
 async def _create(step: Step, manifest: Manifest, resource: Resource, cluster: ClusterAccess) -> Applied | LiveObject:
@@ -279,6 +286,9 @@ async def _apply_to_prepared(
     if cluster.dry_run:
         return await _dry_run(live, prepared, manifest, resource, cluster)
     done = await _apply_to_known(prepared.live, manifest, resource, cluster)
+    if isinstance(done, Applied) and (patch := former_version_patch(live, done.live, manifest)):
+        identity = manifest.identity
+        return replace(done, live=await cluster.client.merge_patch(resource, identity.namespace, identity.name, patch))
     if live.owned_fields() or live.managed_fields or not isinstance(done, Applied):
         return done
     # The first apply gave a manager to the fields that had none.

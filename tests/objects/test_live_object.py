@@ -10,8 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ssa_operator.kube.watch.cache import Cache
+from ssa_operator.objects import live_object
 from ssa_operator.objects.compression import EXAMPLES_LIMIT, Examples
 from ssa_operator.objects.live_object import DECODED_LIMIT, PARENT_UID_LABEL, DecodedBodies, LiveObject
+from ssa_operator.objects.shared_record import OWNERS_ANNOTATION, SHARED_LABEL_VALUE, SharedRecord, read_record
 
 
 def body(name: str) -> dict[str, Any]:
@@ -35,6 +38,33 @@ def test_a_body_that_was_read_long_ago_is_decoded_again() -> None:
         assert decoded(str(number)).body["data"] == {"key": str(number)}
     assert first.body is not before
     assert first.body == before == body("first")
+
+
+def test_the_record_of_an_object_s_owners_is_decoded_once_however_many_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    decoded: list[str | None] = []
+
+    def reads(text: str | None) -> SharedRecord:
+        decoded.append(text)
+        return read_record(text)
+
+    monkeypatch.setattr(live_object, "read_record", reads)
+    record = SharedRecord("digest", {f"uid-{number}": "digest" for number in range(100)})
+    metadata = {
+        "name": "shared",
+        "labels": {PARENT_UID_LABEL: SHARED_LABEL_VALUE},
+        "annotations": {OWNERS_ANNOTATION: str(record)},
+    }
+    cache, before = Cache(), LiveObject.of({**body("a"), "metadata": metadata})
+    cache.upsert(before)
+    after = LiveObject.of({**body("a"), "metadata": {**metadata, "resourceVersion": "2"}})
+    cache.upsert(after)
+    assert cache.by_parent("uid-99") == (after,)
+    assert len(decoded) == 2
+    assert not before.belongs_to("uid-100")
+    before.compress({})
+    assert before.shared == record
 
 
 def test_an_object_from_a_watch_does_not_keep_the_line_of_the_watch_in_memory() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ssa_operator.objects.predicate import Judgement, Predicate
-from ssa_operator.objects.readiness import UNSCHEDULABLE_GRACE, ReadinessState, readiness, rule_of
+from ssa_operator.objects.readiness import UNSCHEDULABLE_GRACE, ReadinessState, is_rolled_out, readiness, rule_of
 
 CURRENT, IN_PROGRESS, FAILED, TERMINATING = (
     ReadinessState.CURRENT,
@@ -382,3 +382,21 @@ def test_the_rule_that_judged_an_object_has_a_name(live: dict[str, Any], reports
     assert rule_of(
         live, NOON, reports_status=reports_status, ready_when=Predicate("true", lambda _: Judgement(True))
     ) == (rule if rule == "its deletion" else "ready-when true")
+
+
+@pytest.mark.parametrize(
+    ("live", "rolled_out"),
+    [
+        (deployment(**FULL), True),
+        (body("apps/v1 StatefulSet", replicas=2, updateRevision="b"), False),
+        (body("apps/v1 StatefulSet", replicas=2, updateRevision="b", updatedReplicas=2), True),
+        (body("apps/v1 DaemonSet", desiredNumberScheduled=2, updatedNumberScheduled=1), False),
+        (body("apps/v1 DaemonSet", desiredNumberScheduled=2, updatedNumberScheduled=2), True),
+        (body("example.com/v1 Web", replicas="2", updatedReplicas=[]), True),
+        (body("v1 ReplicationController", replicas=2), True),
+    ],
+)
+def test_a_workload_that_keeps_pods_of_a_former_template_has_not_rolled_out(
+    live: dict[str, Any], rolled_out: bool
+) -> None:
+    assert is_rolled_out(live) is rolled_out

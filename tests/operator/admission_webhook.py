@@ -6,8 +6,9 @@ import asyncio
 import base64
 import contextlib
 import datetime as dt
+import inspect
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,11 @@ ALLOWED: Body = {"allowed": True}
 
 @contextlib.asynccontextmanager
 async def webhook(
-    desk: Desk, folder: Path, resources: Sequence[str], answer: Callable[[Body], Body], form: str = "Mutating"
+    desk: Desk,
+    folder: Path,
+    resources: Sequence[str],
+    answer: Callable[[Body], Body | Awaitable[Body]],
+    form: str = "Mutating",
 ) -> AsyncIterator[None]:
     """A webhook that answers creations and updates of resources, once the API server asks it about an update of the
     object `web` of the first one. `answer` takes an AdmissionRequest.
@@ -49,7 +54,8 @@ async def webhook(
     async def respond(request: web.Request) -> web.StreamResponse:
         review = json.loads(await request.read())
         asked.set()
-        response = {"uid": review["request"]["uid"], **answer(review["request"])}
+        found = answer(review["request"])
+        response = {"uid": review["request"]["uid"], **(await found if inspect.isawaitable(found) else found)}
         return web.json_response({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response})
 
     application = web.Application(middlewares=[track_request])
@@ -90,6 +96,7 @@ def _configuration(name: str, form: str, namespace: str, resources: Sequence[str
                 "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
                 "admissionReviewVersions": ["v1"],
                 "sideEffects": "None",
+                "timeoutSeconds": 30,
             }
         ],
     }

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.request import ApplyOptions
@@ -241,6 +242,35 @@ async def test_a_template_that_moves_a_child_to_another_version_keeps_the_object
     objects = {each["kind"]: each for each in json.loads(out)["parents"][0]["objects"]}
     assert objects["HorizontalPodAutoscaler"]["result"] == "unchanged", out
     assert code == 1, "what `child` shows changes, and so the ConfigMap does"
+
+
+MEMORY = """\
+  - type: Resource
+    resource:
+      name: memory
+      target: {type: Utilization, averageUtilization: 70}
+  behavior: {scaleDown: {stabilizationWindowSeconds: 7}}
+"""
+
+
+@pytest.mark.parametrize("shared", [False, True])
+async def test_a_child_in_another_version_loses_what_only_the_former_version_has(
+    desk: Desk, operate: Operate, templates: Path, shared: bool
+) -> None:
+    only(templates, scaler=V2 + MEMORY)
+    async with operate() as running:
+        await desk.apply(echo("web"))
+        await desk.until(SCALERS, "web", in_own_version("autoscaling/v2"))
+        if shared:
+            resource = await desk.mapper.resource_by_name(SCALERS)
+            body = {
+                **yaml.safe_load((V2 + MEMORY).replace("{{ spec.replicas + 3 }}", "4").replace("{{ name }}", "web"))
+            }
+            await desk.client.apply(resource, desk.namespace, "web", encode(body), ApplyOptions(manager="other"))
+        running.write(f"{ECHOES}/scaler.yaml.j2", V1)
+        body = await desk.until(SCALERS, "web", in_own_version("autoscaling/v1"))
+        body = await desk.until(SCALERS, "web", lambda body: len(body["spec"]["metrics"]) == 1 + shared)
+        assert ('"stabilizationWindowSeconds": 7' in json.dumps(body["spec"])) is shared
 
 
 def in_own_version(api_version: str) -> Callable[[dict[str, Any]], bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import dataclasses
 import re
@@ -42,6 +43,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "Job": {"apiVersion": "batch/v1", "spec": JOB},
     "CronJob": {"apiVersion": "batch/v1", "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": JOB}}},
 }
+MEBIBYTE = base64.encodebytes(bytes(2**20)).decode()
 NAMES = ("web", "Web", "my_web", "my web", "a.b", "1a", "-a", "a" * 64, "a" * 254, "a:b", "${a}")
 _JOBS = ("CronJob", "Job")
 CONTAINER = ("spec", "template", "spec", "containers", 0)
@@ -97,6 +99,25 @@ async def test_manifests_are_refused_as_by_the_api_server(client: Client) -> Non
         if bool(fields) != bool(theirs) or not fields <= theirs:
             differences.append((kind, path, value, fields, theirs))
     assert not differences, "\n".join(map(str, differences))
+
+
+async def test_a_mebibyte_in_base64_is_no_more_than_that_however_it_is_wrapped(client: Client) -> None:
+    mapper = RESTMapper(client)
+    for kind, field in (("ConfigMap", "binaryData"), ("Secret", "data")):
+        resource = await mapper.resource(GroupKind("", kind))
+        for text, fits in (
+            (MEBIBYTE, True),
+            (MEBIBYTE.replace("\n", ""), True),
+            (base64.b64encode(bytes(2**20 + 1)).decode(), False),
+        ):
+            body = {"apiVersion": "v1", "kind": kind, "metadata": {"name": "web"}, field: {"a": text}}
+            create = request.create(resource, "default", encode(body))
+            try:
+                await client.send(dataclasses.replace(create, query=(("dryRun", "All"),), dry_run=True))
+                accepted = True
+            except ApiError:
+                accepted = False
+            assert (not validate_manifest(GroupKind("", kind), body), accepted) == (fits, fits), kind
 
 
 CRDS = Resource(

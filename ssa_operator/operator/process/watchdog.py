@@ -240,5 +240,7 @@ def place_in(stack: str) -> str:
     own = next((frame for frame in frames if OWN_CODE in frame[0]), frames[0])
     shown = dict.fromkeys(f"{name} ({_module_path(file)}:{line})" for file, line, name in (frames[0], own))
     place = ", called by ".join(shown)
-    template = next((file for file, _, _ in frames if not file.endswith(".py") and not file.startswith("<")), "")
+    # A console script has no suffix, either, and its frame is that of a module.
+    names = (file for file, _, name in frames if name != "<module>" and not file.startswith("<"))
+    template = next((file for file in names if not file.endswith(".py")), "")
     return f"{place} while {template} is rendered" if template else place

@@ -3,7 +3,7 @@
 Promises:
 - A suspect is reconciled when all other parents had their first round, and while no other one is reconciled, for
   ALONE_DEADLINE seconds. Before each attempt, the attempt is recorded in the operator's Lease.
-- A suspect that was reconciled, or that is gone, is also removed from the Lease.
+- A suspect whose reconcile ended, with or without an error, or that is gone, is also removed from the Lease.
 - Until then the parent's status, the log and a metric name it.
 - An operator that may not read or write its Lease reconciles without a record.
 """
@@ -213,7 +213,7 @@ class SuspectedParents:
         self._held.add(ParentKey(step.folder, step.namespace, step.name))
 
     def reconciled(self, key: ParentKey) -> None:
-        """A parent was reconciled."""
+        """A reconcile of a parent ended."""
         if key in self._suspects or key in self._held:
             if self._suspects.pop(key, None) is not None:
                 log.info("%s was reconciled, and is suspected no longer", key)

@@ -165,6 +165,27 @@ def adopt_fields_patch(live: LiveObject, api_version: str, former: AbstractSet[s
     return managed_fields_patch(live, [new_own, *others])
 
 
+_OF_V2 = {f"autoscaling.alpha.kubernetes.io/{field}": field for field in ("behavior", "metrics")}
+"""The annotations in which autoscaling/v1 shows the fields that only v2 has."""
+
+
+def former_version_patch(before: LiveObject, after: LiveObject, manifest: Manifest) -> bytes | None:
+    """The merge patch that removes what the operator owned in the version of an earlier manifest, and what an apply in
+    a version without such fields leaves as annotations; None for nothing. What other managers own stays.
+    """
+    if before.own_api_version() in ("", manifest.api_version):
+        return None
+    entries = (each for each in after.managed_fields if each.operation != "Apply" or each.manager != MANAGER)
+    others = b"".join(bytes(each.fields_v1) for each in entries)
+    wanted = manifest.body["metadata"].get("annotations") or {}
+    left = {
+        name: None
+        for name, field in _OF_V2.items()
+        if name in after.metadata.annotations.keys() - wanted.keys() and f'"f:{field}"'.encode() not in others
+    }
+    return encode({"metadata": {"uid": after.uid, "annotations": left}}) if left else None
+
+
 def with_patched_metadata(live: LiveObject, patch: bytes) -> LiveObject:
     """A live object after a patch of `adopt_fields_patch`."""
     managed_fields = json.loads(patch)["metadata"]["managedFields"]

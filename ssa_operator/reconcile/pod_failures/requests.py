@@ -29,6 +29,7 @@ from ssa_operator.reconcile.pod_failures.rules import (
     WORKLOADS,
     PodCheck,
     failure_cause,
+    named_pods,
     pod_check,
     selector,
     unready_pod,
@@ -77,16 +78,16 @@ async def diagnose_pods(
 async def _cause(live: LiveObject, reported: str, cluster: ClusterAccess, events: WorkloadEvents, now: float) -> str:
     if live.identity.group_kind not in WORKLOADS:
         return await events.cause(live, cluster, reported)
-    pods = await _pods(live, cluster)
+    pods = named_pods(live, await _pods(live, cluster))
     if cause := failure_cause(pods, now):
         return cause
     if lacks_pods(live.body):
         return await events.cause(live, cluster, reported)
-    if (pod := unready_pod(pods, now)) is None:
+    if (unready := unready_pod(pods, now)) is None:
         return ""
-    name = f"pod {pod.identity.name}: "
-    found = await events.cause(pod, cluster, reported.removeprefix(name))
-    return found and name + found
+    name, pod = unready
+    found = await events.cause(pod, cluster, reported.removeprefix(f"{name}: "))
+    return found and f"{name}: {found}"
 
 
 async def _pods(live: LiveObject, cluster: ClusterAccess) -> Sequence[LiveObject]:

@@ -6,6 +6,7 @@ Promises:
 - A recorded child in a namespace that can't be watched is refused and not forgotten, because it may exist; so is a
   recorded kind of children that can't be watched and that no template renders any more.
 - Objects that the parent lives in are kept, and their steps say why.
+- An object that another child names stays until that child is ready with its new manifest: running pods may need it.
 - If a changed template set deletes almost all children, the prune is held until a user confirms it, even across
   restarts.
 """
@@ -13,16 +14,17 @@ Promises:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from operator import attrgetter
-from typing import assert_never
+from typing import Any, assert_never
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.manifest import POD_SPECS
 from ssa_operator.objects.render_result import Rendered
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.parent_records.rules import HeldPrune, identity_key
@@ -67,7 +69,7 @@ def plan_prune(
         *(_deleting_step(live) for live in unrendered if live.deleting),
     ]
     pruned = [live for live in unrendered if not live.deleting]
-    successors = _Successors(observed, steps) if pruned else None
+    successors = _Successors(observed, steps, pruned) if pruned else None
     prunes = [_prune_step(live, successors.of(live)) for live in pruned if successors is not None]
     # Whether to hold is decided first: a prune that a template or a watch blocks now must still be held after that.
     hold = observed.records.held_prune
@@ -189,37 +191,82 @@ def _keep(prunes: Iterable[Step], reason: str) -> list[Step]:
     return [replace(step, action=Action.KEEP, reason=reason) for step in prunes]
 
 
+_OF_PODS = frozenset(GroupKind("", kind) for kind in ("ConfigMap", "Secret", "PersistentVolumeClaim", "ServiceAccount"))
+"""The kinds whose objects running pods need, and whose names stand anywhere in a manifest."""
+
+
 class _Successors:
-    """The children that take the place of an object that is no longer rendered: those of its kind that are created
-    while it is pruned. A child that was renamed is deleted only after the new one is ready.
+    """The children that must be ready before an object that is no longer rendered is deleted:
+
+    - those of its kind that are created while it is pruned: a child that was renamed goes after the new one is ready;
+    - those that name the object until this reconcile changes them: running pods have the former template, and need what
+      it names. What replaces a child that names it counts, too;
+    - of what pods need, all workloads, where a new process can't know what these named before they changed.
 
     Objects with the same successors share one set, so that a thousand renamed children have one of a thousand names.
     """
 
-    def __init__(self, observed: Observed, steps: Iterable[Step]) -> None:
+    def __init__(self, observed: Observed, steps: Iterable[Step], pruned: Sequence[LiveObject]) -> None:
         self._earlier = observed.renders.successors
-        awaited: dict[GroupKind, set[Identity]] = {}
         created: dict[GroupKind, set[Identity]] = {}
-        for step in steps:
-            if step.manifest is not None and step.manifest.instructions.wait:
-                kind = step.identity.group_kind
-                awaited.setdefault(kind, set()).add(step.identity)
-                if step.action is Action.APPLY and step.live is None:
-                    created.setdefault(kind, set()).add(step.identity)
-        self._awaited = awaited
+        awaited = [step for step in steps if step.manifest is not None and step.manifest.instructions.wait]
+        for step in awaited:
+            if step.creates:
+                created.setdefault(step.identity.group_kind, set()).add(step.identity)
+        self._awaited = frozenset(step.identity for step in awaited)
         self._created = created
-        self._shared: dict[tuple[GroupKind, frozenset[Identity]], frozenset[Identity]] = {}
+        unknown = () if observed.reconciled_before else self._awaited
+        self._workloads = frozenset(each for each in unknown if each.group_kind in POD_SPECS)
+        self._naming: dict[tuple[str, str], frozenset[Identity]] = {}
+        """By a kind ('' for any of what pods need) and a name: the successors of what has it."""
+        names = {each for live in pruned for each in _names_of(live.identity)}
+        self._shared: dict[tuple[object, ...], frozenset[Identity]] = {}
+        siblings = [(step.live, frozenset((step.identity,))) for step in awaited if step.live is not None]
+        for live, successors in (*siblings, *((live, self._replacing(live)) for live in pruned)):
+            for name in names.intersection(_names_in(live)) if successors else ():
+                self._naming[name] = self._naming.get(name, _NONE) | successors
 
     def of(self, live: LiveObject) -> frozenset[Identity]:
         """The successors of one object."""
+        named = [self._naming[name] for name in _names_of(live.identity) if name in self._naming]
+        found = self._replacing(live)
+        if live.identity.group_kind in _OF_PODS:
+            named.append(self._workloads)
+        return found.union(*named) if any(named) else found
+
+    def _replacing(self, live: LiveObject) -> frozenset[Identity]:
         kind, earlier = live.identity.group_kind, self._earlier.get(live.identity, _NONE)
         found = self._shared.get((kind, earlier))
         if found is None:
-            found = frozenset(self._created.get(kind, _NONE) | (self._awaited.get(kind, _NONE) & earlier))
+            found = frozenset(self._created.get(kind, _NONE) | (self._awaited & earlier))
             self._shared[kind, earlier] = found
         return found
 
 
+def _names_of(identity: Identity) -> tuple[tuple[str, str], ...]:
+    """What of `_names_in` means an object."""
+    reference = (identity.kind, identity.name)
+    return (("", identity.name), reference) if identity.group_kind in _OF_PODS else (reference,)
+
+
+def _names_in(live: LiveObject) -> Iterator[tuple[str, str]]:
+    """The texts of an object that may be names, each with '', and the references that have a kind."""
+    if live.identity.kind in ("ConfigMap", "Secret"):
+        return  # their texts are data
+    left: list[Any] = [value for field, value in live.body.items() if field not in _NO_REFERENCES]
+    while left:
+        value = left.pop()
+        if isinstance(value, str):
+            yield "", value
+        elif isinstance(value, list):
+            left += value
+        elif isinstance(value, dict):
+            if isinstance(name := value.get("name"), str) and isinstance(kind := value.get("kind"), str):
+                yield kind, name
+            left += (below for field, below in value.items() if field not in _NO_REFERENCES)
+
+
+_NO_REFERENCES = frozenset({"metadata", "status", "selector"})
 _NONE: frozenset[Identity] = frozenset()
 
 

@@ -1,5 +1,5 @@
-"""What a process remembers about an apply that the API server refuses although the manifest is not at fault: the values
-of others that stay, or the changes by admission.
+"""What a process remembers about an apply that does not make the object as the manifest says, although the manifest is
+not at fault: values of others that stay, changes by admission, and fields that other managers keep.
 
 Promises:
 - A value that stays is left out of the manifest, so that resyncs write nothing and the other manager keeps the field.
@@ -20,13 +20,14 @@ from msgspec.structs import replace
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.managed_fields import Path, path_text
+from ssa_operator.objects.managed_fields import Path, is_owned, path_text
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.merge_keys import IndexedBody
 from ssa_operator.objects.messages import bounded, shortened
 from ssa_operator.objects.scalars import amounts
 from ssa_operator.objects.secret_fields import SecretFields
 from ssa_operator.objects.source_location import FieldPath
+from ssa_operator.reconcile.field_changes import LeftField, left_fields, owned_by
 
 DENIAL_LIMIT = 300
 """Characters of a denial in a message."""
@@ -67,19 +68,48 @@ class KnownRefusal(Struct, frozen=True, kw_only=True):
     """How admission denies the values that are left out, '' if the API server itself refuses them."""
     admission: str = ""
     """What admission changes in each apply, '' where something else is refused."""
+    left: tuple[LeftField, ...] = ()
+    """What an apply of this process gave up, and other managers keep. A process that loses it can't find it out again.
+    """
+
+
+def after_apply(
+    known: KnownRefusal | None, manifest: Manifest, before: LiveObject, after: LiveObject
+) -> tuple[KnownRefusal | None, str]:
+    """What is known after an apply that succeeded, and the message about fields that it gave up and that stay."""
+    given_up: tuple[LeftField, ...] = ()
+    if before.owned_fields() != after.owned_fields() and before.own_api_version() == after.own_api_version():
+        given_up = tuple(each for each in left_fields(before, after) if not each.handed_over)
+    fields = (*(() if known is None else known.left), *given_up)
+    if known is None or known.admission:
+        known = KnownRefusal(digest=manifest.digest, uid=after.uid) if fields else None
+    return known and replace(known, left=fields), left_text(given_up)
+
+
+def left_text(left: Sequence[LeftField], denial: str = "") -> str:
+    """The message about fields that stay, because others own them or because of a denial."""
+    shown = []
+    for each in left[:LISTED]:
+        owners = " and ".join(dict.fromkeys(map(str, each.owners)))
+        why = f", because {owners} owns it, too" if owners else f"; whether it is a default is unknown: {denial}"
+        shown.append(f"{field_shown(each.path)} is no longer in the template, and stays{why}")
+    return "; ".join([*shown, *([f"and {len(left) - LISTED} more"] if len(left) > LISTED else [])])
 
 
 def recalled(known: KnownRefusal, manifest: Manifest, live: LiveObject | None, *, resyncs: bool) -> KnownRefusal | None:
     """What is known, None if it is about another manifest, another object, or a value that has changed back. A
-    resync (`resyncs`) tries again what admission denied: no event tells when a policy is gone.
+    resync (`resyncs`) tries again what admission denied: no event tells when a policy is gone. Fields that others keep
+    are known until they go, or until a manifest has them again.
     """
-    if live is None or (known.digest, known.uid) != (manifest.digest, live.uid):
+    if live is None or known.uid != live.uid:
         return None
-    if known.denial and resyncs:
-        return None
-    body = IndexedBody(live.body)
-    stands = all(_is_moved(each.wanted, body.value_at(each.steps)) for each in known.kept)
-    return known if stands else None
+    body, own = IndexedBody(live.body), owned_by(live) if known.left else {}
+    left = tuple(each for each in known.left if body.value_at(each.path) is not None and not is_owned(own, each.path))
+    stands = known.digest == manifest.digest and not (known.denial and resyncs)
+    stands = stands and all(_is_moved(each.wanted, body.value_at(each.steps)) for each in known.kept)
+    if stands and (known.kept or known.admission or left):
+        return known if left == known.left else replace(known, left=left)
+    return KnownRefusal(digest=manifest.digest, uid=live.uid, denial=known.denial, left=left) if left else None
 
 
 def _is_moved(wanted: object, live: object) -> bool:
@@ -111,13 +141,13 @@ def refusal_notice(known: KnownRefusal | None, manifest: Manifest | None, live: 
     """The status's addition to the readiness of the object, None if there is none."""
     if known is None or manifest is None or live is None:
         return None
-    if known.admission:
-        return known.admission
     body = IndexedBody(live.body)
     notices = [_stays(each, body.value_at(each.steps), manifest) for each in known.kept[:LISTED]]
     more = len(known.kept) - LISTED
     text = "; ".join([*notices, *([f"and {more} more"] if more > 0 else [])])
-    return f"{text}, because admission denies the template's ({known.denial})" if known.denial else text
+    if known.kept and known.denial:
+        text += f", because admission denies the template's ({known.denial})"
+    return "; ".join(filter(None, (known.admission, text, left_text(known.left, known.denial))))
 
 
 def _stays(kept: KeptValue, live: object, manifest: Manifest) -> str:

@@ -28,4 +28,4 @@ class Refusals(NoMemory, frozen=True):
 
     @property
     def at_rest(self) -> bool:
-        return not self.by_child
+        return not any(known.kept or known.admission for known in self.by_child.values())

@@ -29,11 +29,12 @@ from ssa_operator.objects.messages import bounded
 from ssa_operator.objects.source_location import field_text, parse_field
 from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.failures import causes_text, failed_outcome, location_of_error, refusals_of
+from ssa_operator.reconcile.field_changes import LeftField
 from ssa_operator.reconcile.field_conflicts.returned_fields import as_refused, dropped_fields, is_gone, returned_fields
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.recreate.rules import probe, refusal_is_about_trial
 from ssa_operator.reconcile.refusals.field_claims import Claim, claim
-from ssa_operator.reconcile.refusals.known_refusals import DENIAL_LIMIT, KnownRefusal, admission_notice
+from ssa_operator.reconcile.refusals.known_refusals import DENIAL_LIMIT, KnownRefusal, admission_notice, left_text
 from ssa_operator.reconcile.refusals.rules import (
     Candidate,
     RefusedApply,
@@ -77,11 +78,12 @@ async def answer_refusal(
     nearby = find_candidates(refused, None)
     if not (refused.immutable or nearby.candidates or nearby.of_others):
         return None
-    fresh, valid = await trials.fresh()
+    fresh, valid, denial = await trials.fresh()
     if refused.immutable and changes_nothing_immutable(refused, fresh):
         return _blame_admission(step, refused, fresh, error)
     if not valid:
-        return None  # the message about the first refusal says why
+        # Else the message about the first refusal says why.
+        return f"what may make way for it is unknown: {_DRY_RUN_DENIED} ({denial})" if denial else None
     findings = find_candidates(refused, fresh)
     chosen = await trials.choose(findings.candidates)
     return others_message(findings.named, refused.former) if chosen is None else await _carry_out(step, trials, *chosen)
@@ -104,6 +106,9 @@ async def _answer_denial(
     return None if chosen is None else await _carry_out(step, trials, *chosen)
 
 
+_DRY_RUN_DENIED = "admission denies the dry run under another name that shows it"
+
+
 class _Trials(Struct, frozen=True, kw_only=True):
     """Dry runs of one manifest."""
 
@@ -116,16 +121,18 @@ class _Trials(Struct, frozen=True, kw_only=True):
     denial: str = ""
     """How admission denied the manifest, '' if the API server refused it."""
 
-    async def fresh(self) -> tuple[LiveObject | None, bool]:
+    async def fresh(self) -> tuple[LiveObject | None, bool, str]:
         """The object that the manifest would become under another name, and whether the manifest is valid as far as
-        that shows. There is no such object where the API server refuses it, be it for its name alone.
+        that shows. There is no such object where the API server refuses it, be it for its name alone. The text is how
+        admission denies it, '' otherwise.
         """
         probed = probe(self.refused.manifest, self.refused.live)
         try:
-            return await self._apply(probed.name, probed.encoded), True
+            return await self._apply(probed.name, probed.encoded), True, ""
         except ApiError as error:
             words = error.words.message
-            return None, error.terminal and refusal_is_about_trial(probed, refusals_of(error), words, self.schema)
+            valid = error.terminal and refusal_is_about_trial(probed, refusals_of(error), words, self.schema)
+            return None, valid, bounded(error.message, DENIAL_LIMIT) if error.denied else ""
 
     async def as_it_is(self) -> LiveObject | None:
         """The object after an apply of the manifest, None if the API server refuses it."""
@@ -267,7 +274,13 @@ async def answer_returned_fields(
     applied = await trials.as_it_is()
     if applied is None or is_gone(dropped, applied):
         return None
-    fresh, _ = await trials.fresh()
+    fresh, _, denial = await trials.fresh()
+    if denial:
+        stays = tuple(LeftField(path=path, owners=()) for path in dropped if not is_gone((path,), applied))
+        known = step.history.refusal or KnownRefusal(digest=manifest.digest, uid=live.uid)
+        known = replace(known, left=(*known.left, *stays), denial=known.denial or f"{_DRY_RUN_DENIED} ({denial})")
+        reason = f"{step.reason}; {left_text(stays, known.denial)}"
+        return replace(step, reason=reason, history=replace(step.history, refusal=known, refusal_answered=True))
     returned = () if fresh is None else returned_fields(dropped, live, applied, fresh)
     if not returned:
         return None

@@ -16,9 +16,11 @@ from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.cluster_access import ClusterAccess
-from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.outcome import Outcome, Result, waiting_outcome
 from ssa_operator.reconcile.shared_ownership.rules import release_patch, released_outcome, vote_patch
 from ssa_operator.reconcile.step import Step
+
+OTHERS_TURN = "waits: another parent that shares it writes it, and the API server takes long to answer"
 
 
 async def record_vote(step: Step, uid: str, cluster: ClusterAccess) -> LiveObject | None:
@@ -31,9 +33,9 @@ async def record_vote(step: Step, uid: str, cluster: ClusterAccess) -> LiveObjec
         return live
     try:
         resource = await cluster.children.resource(live.identity.group_kind, live.version)
-        async with cluster.children.shared_turn(step.identity):
+        async with cluster.children.shared_turn(step.identity, uid) as granted:
             now = cluster.children.of(uid).get(step.identity)
-            if now is None or now.resource_version != live.resource_version:
+            if not granted or now is None or now.resource_version != live.resource_version:
                 return live
             return await _patched(live, patch, resource, cluster)
     except (ApiError, CredentialsError, UnknownKind):
@@ -45,7 +47,9 @@ async def release(step: Step, uid: str, resource: Resource, cluster: ClusterAcce
     it. Raises ApiError, `conflict` if it changed meanwhile.
     """
     live, identity = step.live, step.identity
-    async with cluster.children.shared_turn(identity):
+    async with cluster.children.shared_turn(identity, uid, patient=cluster.dry_run) as granted:
+        if not granted:
+            return waiting_outcome(step, live, OTHERS_TURN)
         current = await cluster.client.find(resource, identity.name, identity.namespace)
         if current is None or live is None or current.uid != live.uid or not current.belongs_to(uid):
             return Outcome(step=step, result=Result.PRUNED)

@@ -186,6 +186,9 @@ def _change_events(outcomes: Sequence[Outcome]) -> Iterator[Event]:
             deleted = f"recreated {step.identity}: it was deleted"
             note = deleted if change.deleted else f"reverted {step.identity}: {step.reason}"
             yield Event(reason="Repaired", action="Apply", note=note, about=_about(outcome))
+        if outcome.message and outcome.result in (Result.CONFIGURED, Result.UNCHANGED):
+            note = f"{step.identity}: {outcome.message}"
+            yield Event(reason="FieldsLeft", action="Apply", note=note, warning=True, about=_about(outcome))
     others = [outcome for outcome in outcomes if outcome.step.history.foreign_change is None]
     for result, reason, action, verb in (
         (Result.CREATED, "Created", "Create", "created"),

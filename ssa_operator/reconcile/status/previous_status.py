@@ -28,14 +28,11 @@ def reported_kinds(parent: LiveObject) -> set[GroupKind]:
 
 def reported_successors(parent: LiveObject, own: Iterable[LiveObject]) -> dict[Identity, frozenset[Identity]]:
     """The successors of each child that an earlier process kept until they are ready. The status doesn't name all of
-    them, so all children of the kind count: those that are kept with it are not rendered, and succeed nothing.
+    them, so all children count: those that are kept with it are not rendered, and succeed nothing.
     """
-    kinds: dict[GroupKind, set[Identity]] = {}
-    for live in own:
-        kinds.setdefault(live.identity.group_kind, set()).add(live.identity)
     kept = (read_identity(entry) for entry in _reported(parent) if KEPT_UNTIL in str(entry.get("message")))
-    shared = {kind: frozenset(identities) for kind, identities in kinds.items()}
-    return {identity: shared.get(identity.group_kind, frozenset()) for identity in kept if identity is not None}
+    all_children = frozenset(live.identity for live in own)
+    return {identity: all_children for identity in kept if identity is not None}
 
 
 def reported_children(parent: LiveObject) -> list[Mapping[str, object]] | None:

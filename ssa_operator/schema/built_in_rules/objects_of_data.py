@@ -36,12 +36,13 @@ _SIZE = 1024 * 1024
 _binary = entries(base64_text)
 
 
-def _sizes(value: Any) -> int:
-    return (
-        sum(len(each.encode("utf-8", "surrogatepass")) for each in value.values() if isinstance(each, str))
-        if isinstance(value, Mapping)
-        else 0
-    )
+def _bytes(value: Any, *, plain: bool) -> dict[str, int]:
+    """The bytes of each text of a mapping, or of what it says in base64."""
+    texts = {key: each for key, each in value.items() if isinstance(each, str)} if isinstance(value, Mapping) else {}
+    return {
+        key: len(each.encode("utf-8", "surrogatepass") if plain else decoded(each) or b"")
+        for key, each in texts.items()
+    }
 
 
 def _config_map(value: Any, path: FieldPath) -> Iterator[FieldError]:
@@ -51,7 +52,7 @@ def _config_map(value: Any, path: FieldPath) -> Iterator[FieldError]:
     if isinstance(data, Mapping) and isinstance(binary, Mapping):
         for key in binary.keys() & data.keys():
             yield error_at((*path, "data", key), key, "duplicate of key present in binaryData")
-    if _sizes(data) + _sizes(binary) * 3 // 4 > _SIZE:
+    if sum((_bytes(data, plain=True) | _bytes(binary, plain=False)).values()) > _SIZE:
         yield error_at((*path, "data"), detail=f"may not be more than {_SIZE} bytes", kind=ErrorType.TOO_LONG)
 
 
@@ -88,7 +89,7 @@ def _secret(value: Any, path: FieldPath) -> Iterator[FieldError]:
         annotation = ("metadata", "annotations", "kubernetes.io/service-account.name")
         if not value_at(value, annotation):
             yield error_at((*path, *annotation), kind=ErrorType.REQUIRED)
-    if _sizes(texts) + _sizes(data) * 3 // 4 > _SIZE:
+    if sum((_bytes(data, plain=False) | _bytes(texts, plain=True)).values()) > _SIZE:
         yield error_at((*path, "data"), detail=f"may not be more than {_SIZE} bytes", kind=ErrorType.TOO_LONG)
 
 

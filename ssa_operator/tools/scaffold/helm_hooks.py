@@ -61,7 +61,7 @@ def _annotations(body: Mapping[str, Any]) -> dict[str, Any]:
 
 def _events(body: Mapping[str, Any]) -> list[str]:
     hook = str(_annotations(body).get(_HOOK, ""))
-    return [each.strip() for each in hook.split(",") if each.strip()]
+    return [each.strip().lower() for each in hook.split(",") if each.strip()]  # as Helm reads it
 
 
 def _weight(body: Mapping[str, Any]) -> int:

@@ -278,6 +278,10 @@ async def test_a_standby_takes_over_without_the_parent_that_holds_the_leader(des
             '  File "/app/ssa_operator/rendering/a.py", line 7 in f\n  File "echoes/map.yaml.j2", line 3 in root\n',
             "f (ssa_operator/rendering/a.py:7) while echoes/map.yaml.j2 is rendered",
         ),
+        (
+            '  File "/a/ssa_operator/cli/run.py", line 7 in main\n  File "/bin/ssa-operator", line 8 in <module>\n',
+            "main (ssa_operator/cli/run.py:7)",
+        ),
     ],
 )
 def test_a_place_names_the_code_and_the_template(stack: str, place: str) -> None:

@@ -26,6 +26,7 @@ from tests.operator.harness import (
     Running,
     View,
     echo,
+    entries,
     holds,
     not_ready_because,
     only,
@@ -343,3 +344,22 @@ def noticed(running: Running) -> str:
     parents = running.operator.folders.get(ECHOES)
     reports = [parents.state(live).status.report for live in parents] if parents else []
     return "".join(report.notice or "" for report in reports if report is not None)
+
+
+async def test_a_field_that_the_template_drops_and_another_manager_keeps_is_named_until_it_is_gone(
+    desk: Desk, operate: Operate
+) -> None:
+    word = "{% if spec.replicas == 1 %}\n  word: ours\n{% endif %}\n"
+    async with operate() as running:
+        only(running.templates, map=MAP.replace("  word: ours\n", word))
+        await desk.apply_until_ready(echo("web"))
+        await by_apply(desk, "ours")
+        await desk.apply(echo("web", 2))
+        stays = "data.word is no longer in the template, and stays, because rival (Apply) owns it, too"
+        await desk.until(ECHOES, "web", lambda body: stays in entries(body)["ConfigMap/web"].get("message", ""))
+        await desk.until_event("FieldsLeft", stays, about="web")
+        await desk.apply(echo("web", 3))
+        ready = await desk.ready(ECHOES, "web")
+        assert stays in ready_condition(ready)["message"]
+        await desk.patch("configmap", "web", data={"word": None})
+        await desk.until(ECHOES, "web", lambda body: stays not in ready_condition(body)["message"])

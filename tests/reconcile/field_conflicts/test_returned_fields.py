@@ -11,9 +11,10 @@ import pytest
 
 from ssa_operator.kube.api import request as calls
 from ssa_operator.objects.json_codec import encode
+from tests.operator.admission_webhook import ALLOWED, denied, webhook
 from tests.operator.harness import Desk, Operate, definition, uid, version
 from tests.reconcile.recreate.test_recreate import box, deployment, job, manifest, stateful_set
-from tests.reconcile.refusals.test_refusals import BOXES, GROUP, TEMPLATE, again, shown
+from tests.reconcile.refusals.test_refusals import BOXES, GROUP, TEMPLATE, again, says, shown
 
 pytestmark = pytest.mark.cluster
 
@@ -125,3 +126,17 @@ async def test_rules_of_another_type_are_in_force_in_a_network_policy_that_names
         await desk.apply_until_ready(box(policy(ingress=[{}])))
         found = await desk.read("networkpolicies.networking.k8s.io", "web")
         assert found["spec"]["policyTypes"] == ["Ingress"]
+
+
+async def test_a_denied_dry_run_that_decides_what_stays_is_named(
+    desk: Desk, operate: Operate, boxes: Path, tmp_path: Path
+) -> None:
+    def answer(request: Body) -> Body:
+        return denied("names are registered") if request["operation"] == "CREATE" else ALLOWED
+
+    async with operate():
+        await desk.apply_until_ready(box(of_account(deployment(replicas=0), serviceAccountName="powerful")))
+        async with webhook(desk, tmp_path, ["deployments.apps"], answer, "Validating"):
+            await desk.apply(box(deployment(replicas=0)))
+            stays = "serviceAccountName is no longer in the template, and stays"
+            await desk.until(BOXES, "box", says(stays, "names are registered"))

@@ -13,8 +13,10 @@ from ssa_operator.reconcile.pod_failures.rules import (
     LONGEST_INTERVAL,
     PodCheck,
     failure_cause,
+    named_pods,
     pod_check,
     selector,
+    unready_pod,
 )
 
 NOW = 1_767_268_800.0
@@ -30,12 +32,13 @@ def deployment(ready: int = 0, **fields: Any) -> LiveObject:
     return LiveObject.of(body | fields)
 
 
-def pod(name: str, **status: Any) -> LiveObject:
-    metadata = {"name": name, "namespace": "n", "uid": name, "resourceVersion": "1"}
+def pod(name: str, labels: dict[str, str] | None = None, created: str = "", **status: Any) -> LiveObject:
+    metadata = {"name": name, "namespace": "n", "uid": name, "resourceVersion": "1", "labels": labels or {}}
+    metadata |= {"creationTimestamp": created} if created else {}
     return LiveObject.of({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": status})
 
 
-CRASHING = {
+CRASHING: dict[str, Any] = {
     "containerStatuses": [{"name": "main", "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}}}]
 }
 
@@ -79,10 +82,59 @@ def test_another_generation_is_checked_from_the_beginning() -> None:
 
 
 def test_the_cause_is_the_failure_of_the_first_failed_pod() -> None:
-    assert failure_cause([pod("b", **CRASHING), pod("a", phase="Pending")], NOW) == (
-        "pod b: container main: CrashLoopBackOff: back-off"
+    pods = named_pods(deployment(), [pod("b", **CRASHING), pod("a", phase="Pending")])
+    assert failure_cause(pods, NOW) == "pod b: container main: CrashLoopBackOff: back-off"
+    assert failure_cause(pods[:1], NOW) is None
+
+
+def cause(workload: LiveObject, *pods: LiveObject) -> str | None:
+    return failure_cause(named_pods(workload, pods), NOW)
+
+
+@pytest.mark.parametrize(
+    ("spec", "deleted"),
+    [
+        ({}, True),
+        ({"updateStrategy": {"type": "OnDelete"}}, True),
+        ({"updateStrategy": {"rollingUpdate": {"partition": 1}}}, True),
+        ({"updateStrategy": {"rollingUpdate": {"partition": 2}}}, False),
+    ],
+)
+def test_a_pod_of_a_former_revision_that_holds_up_a_stateful_set_is_named_as_that_with_the_way_out(
+    spec: dict[str, Any], deleted: bool
+) -> None:
+    db = deployment(kind="StatefulSet", spec=spec, status={"currentRevision": "old", "updateRevision": "new"})
+    found = cause(db, pod("db-1", {"controller-revision-hash": "old"}, **CRASHING))
+    way_out = " (of a former revision, which its StatefulSet waits for: delete the pod)" if deleted else ""
+    assert found == f"pod db-1{way_out}: container main: CrashLoopBackOff: back-off"
+    assert cause(db, pod("db-1", {"controller-revision-hash": "new"}, **CRASHING)) == (
+        "pod db-1: container main: CrashLoopBackOff: back-off"
     )
-    assert failure_cause([pod("a", phase="Pending")], NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("workload", "label"),
+    [
+        (deployment(), "pod-template-hash"),
+        (
+            deployment(
+                kind="DaemonSet",
+                metadata={"name": "d", "annotations": {"deprecated.daemonset.template.generation": "b"}},
+            ),
+            "pod-template-generation",
+        ),
+        (deployment(kind="StatefulSet", status={"updateRevision": "b"}), "controller-revision-hash"),
+    ],
+)
+def test_a_failure_of_the_present_revision_is_quoted_before_one_of_a_former_revision(
+    workload: LiveObject, label: str
+) -> None:
+    former = pod("a", {label: "a"}, "2026-01-01T00:00:00Z", **CRASHING)
+    present = pod("b", {label: "b"}, "2026-01-01T00:00:01Z", **CRASHING)
+    assert (cause(workload, former, present) or "").startswith("pod b: ")
+    assert "pod a" in (cause(workload, former) or "")
+    assert ("delete the pod" in (cause(workload, former) or "")) is (workload.identity.kind == "StatefulSet")
+    assert unready_pod(named_pods(workload, [pod("c", {label: "b"}, phase="Pending")]), NOW) is not None
 
 
 def test_pods_are_selected_by_the_labels_of_the_workloads_selector() -> None:

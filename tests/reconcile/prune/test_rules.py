@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
+from typing import Any
 
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.kinds import KindState, kind_state
+from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import RenderProblem, Wait
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.reconcile.parent_records.rules import AppliedRecord, HeldPrune, ParentRecords
@@ -220,6 +223,61 @@ def test_a_new_child_with_wait_false_does_not_delay_the_prune() -> None:
     assert (
         make_plan(observed(child("old"), applied_digest="t1"), rendered(body)).steps[1].order.successors == frozenset()
     )
+
+
+def workload(name: str, volume: str, **more: Any) -> dict[str, Any]:
+    """A Deployment whose pods mount a ConfigMap."""
+    container = {"name": "main", "image": "busybox"}
+    spec = {"containers": [container], "volumes": [{"name": "v", "configMap": {"name": volume}}]} | more
+    template = {"metadata": {"labels": {"app": "old"}}, "spec": spec}
+    fields = {"selector": {"matchLabels": {"app": "old"}}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": fields}
+
+
+def live(body: dict[str, Any]) -> LiveObject:
+    """An object as our apply left it."""
+    return LiveObject.of({**body, "metadata": {**child(body["metadata"]["name"]).body["metadata"]}})
+
+
+def successors(own: Sequence[LiveObject], *bodies: dict[str, Any], **changes: Any) -> set[str]:
+    """The names of what must be ready before the object `old` is deleted."""
+    kinds = {each.identity.group_kind: KindState(namespaced=True, synced=True) for each in own}
+    seen = observed(*own, kinds={**observed().children.kinds, **kinds}, applied_digest="t1", **changes)
+    steps = make_plan(seen, rendered(*bodies, digest="t1")).steps
+    return {each.name for step in steps if step.identity.name == "old" for each in step.order.successors}
+
+
+def test_what_running_pods_mount_stays_until_their_workload_has_rolled_out() -> None:
+    bodies, own = (workload("web", "new"), config_map("new")), [child("old"), live(workload("web", "old"))]
+    assert successors(own, *bodies, reconciled_before=True) == {"new", "web"}
+    # The live workload names it no longer after the first apply, and the process remembers.
+    own = [child("old"), child("new"), live(workload("web", "new"))]
+    known = {child("old").identity: frozenset({live(workload("web", "")).identity})}
+    assert successors(own, *bodies, reconciled_before=True, successors=known) == {"web"}
+    assert successors(own, *bodies, reconciled_before=True) == set()
+    # A process that has just started doesn't: it waits for every workload that is not ready.
+    assert successors(own, *bodies) == {"web"}
+
+
+def test_what_the_pods_of_a_renamed_workload_mount_stays_as_long_as_that() -> None:
+    own = (child("old"), child("new"), live(workload("web-1", "old")))
+    assert successors(own, workload("web-2", "new"), config_map("new"), reconciled_before=True) == {"web-2"}
+
+
+def test_what_a_custom_object_refers_to_stays_until_that_is_ready() -> None:
+    def machines(template: str) -> dict[str, Any]:
+        spec = {"template": {"spec": {"infrastructureRef": {"kind": "Template", "name": template}}}}
+        return {"apiVersion": "x.example.com/v1", "kind": "Machines", "metadata": {"name": "m"}, "spec": spec}
+
+    old = live({"apiVersion": "x.example.com/v1", "kind": "Template", "metadata": {"name": "old"}})
+    assert successors((old, live(machines("old"))), machines("new"), reconciled_before=True) == {"m"}
+    assert successors((old, live(machines("other"))), machines("new"), reconciled_before=True) == set()
+
+
+def test_an_object_that_no_pod_needs_and_that_is_called_as_a_container_goes_at_once() -> None:
+    policy = live({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "old"}})
+    web = workload("web", "m", containers=[{"name": "old", "image": "busybox"}])
+    assert successors((policy, live(web)), web) == set()
 
 
 def test_a_child_of_the_inventory_that_is_no_longer_rendered_is_pruned_without_an_owner_reference() -> None:

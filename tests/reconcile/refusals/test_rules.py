@@ -15,11 +15,13 @@ from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.live_object import MANAGER, LiveObject
 from ssa_operator.objects.managed_fields import Path, owned
 from ssa_operator.objects.manifest import Manifest, Rules, manifest
+from ssa_operator.reconcile.field_changes import LeftField
 from ssa_operator.reconcile.immutable_fields.rules import immutable_fields
 from ssa_operator.reconcile.refusals.field_claims import claim
 from ssa_operator.reconcile.refusals.known_refusals import (
     KeptValue,
     KnownRefusal,
+    after_apply,
     recalled,
     refusal_notice,
     without_kept,
@@ -160,3 +162,42 @@ def test_what_stays_is_left_out_and_is_known_for_one_manifest_and_one_object_onl
 def test_a_refusal_of_metadata_is_none_of_an_immutable_field() -> None:
     refusal = FieldRefusal("metadata.uid", "Invalid value: field is immutable")
     assert not immutable_fields(GroupKind("apps", "Deployment"), [refusal])
+
+
+PAUSED, LABELS = ("f:spec", "f:paused"), ("f:spec", "f:replicas")
+
+
+def test_a_field_that_another_manager_keeps_is_named_until_it_goes_or_the_template_has_it_again() -> None:
+    spec, other = {"replicas": 1, "paused": True}, entry("kubectl-edit", "Update", PAUSED)
+    before = live(spec, entry(MANAGER, "Apply", PAUSED, LABELS), other)
+    after, wanted = live(spec, entry(MANAGER, "Apply", LABELS), other), made(replicas=1)
+    known, message = after_apply(None, wanted, before, after)
+    text = "spec.paused is no longer in the template, and stays, because kubectl-edit (Update) owns it, too"
+    assert known is not None
+    assert (message, refusal_notice(known, wanted, after)) == (text, text)
+    assert after_apply(known, wanted, after, after) == (known, "")
+    assert recalled(known, wanted, after, resyncs=True) is known
+    # Another manifest without the field changes nothing.
+    another = recalled(known, made(replicas=2), after, resyncs=False)
+    assert another is not None
+    assert refusal_notice(another, made(replicas=2), after) == text
+    assert recalled(known, wanted, live({"replicas": 1}, entry(MANAGER, "Apply", LABELS)), resyncs=False) is None
+    assert recalled(known, wanted, before, resyncs=False) is None
+
+
+def test_a_field_that_goes_with_the_template_is_not_named() -> None:
+    before = live({"paused": True}, entry(MANAGER, "Apply", PAUSED, LABELS))
+    assert after_apply(None, made(replicas=1), before, live({}, entry(MANAGER, "Apply", LABELS))) == (None, "")
+
+
+def test_a_field_of_no_manager_that_stays_after_a_denied_dry_run_is_named_with_the_denial() -> None:
+    wanted, found = made(replicas=1), live({"replicas": 1, "paused": True}, entry(MANAGER, "Apply", LABELS))
+    known = KnownRefusal(
+        digest=wanted.digest, uid="u1", denial="admission denies it (no)", left=(LeftField(path=PAUSED, owners=()),)
+    )
+    assert recalled(known, wanted, found, resyncs=False) is known
+    for each in (known, recalled(known, wanted, found, resyncs=True), after_apply(known, wanted, found, found)[0]):
+        assert refusal_notice(each, wanted, found) == (
+            "spec.paused is no longer in the template, and stays; whether it is a default is unknown: "
+            "admission denies it (no)"
+        )

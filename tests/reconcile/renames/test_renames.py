@@ -93,6 +93,52 @@ async def test_the_old_deployment_stands_until_the_new_one_is_ready_also_after_a
     assert ready_when_gone == [True]
 
 
+HASHED = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {{ name }}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: '{{ name }}'}}
+  template:
+    metadata: {labels: {app: '{{ name }}'}}
+    spec:
+      nodeSelector: {{ {'no': 'where'} if spec.replicas == 2 and not labels.open | default(false) else {} }}
+      containers: [{name: main, image: busybox}]
+      volumes: [{name: settings, configMap: {name: '{{ name }}-{{ spec.replicas }}'}}]
+"""
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_a_config_map_with_a_hash_in_its_name_stays_until_no_pod_mounts_it(
+    desk: Desk, operate: Operate, templates: Path, restarts: bool
+) -> None:
+    only(templates, app=HASHED, map=MAP)
+    async with operate():
+        await desk.apply_until_ready(echo("web"))
+        await desk.apply(echo("web", 2))
+        await desk.until("configmaps", "web-2", bool)
+        await desk.until(ECHOES, "web", lambda body: "Deployment" in kept_until(body, "ConfigMap/web-1"))
+        await desk.read("configmaps", "web-1")
+        if not restarts:
+            await let_it_roll_out(desk)
+    if restarts:
+        async with operate():
+            await desk.until(ECHOES, "web", lambda body: "Deployment" in kept_until(body, "ConfigMap/web-1"))
+            await let_it_roll_out(desk)
+
+
+async def let_it_roll_out(desk: Desk) -> None:
+    await desk.kubectl("label", "echo", "web", "open=yes")
+    await desk.gone("configmaps", "web-1")
+    await desk.ready(ECHOES, "web")
+
+
+def kept_until(parent: dict[str, Any], child: str) -> str:
+    return str(entries(parent).get(child, {}).get("message", "")).partition("kept until")[2]
+
+
 MANY = """\
 {% for number in range(60) %}
 ---

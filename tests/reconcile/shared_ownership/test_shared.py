@@ -13,6 +13,7 @@ from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.objects.shards import Shard
 from ssa_operator.rendering.folder.installation import Installation
 from tests.cli.process import run
+from tests.operator.admission_webhook import ALLOWED, Body, webhook
 from tests.operator.harness import (
     ECHOES,
     ROLES,
@@ -119,6 +120,38 @@ async def test_parents_share_an_object_that_follows_when_all_change_and_the_last
         await desk.until(MAPS, "common", shared_by(b, replicas="3"))
         await desk.apply(echo("b", 9))
         await desk.gone(MAPS, "common")
+
+
+OWN = """\
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ name }}
+"""
+
+
+async def test_a_write_of_a_shared_object_that_takes_long_holds_up_no_other_parent(
+    desk: Desk, operate: Operate, templates: Path, tmp_path: Path
+) -> None:
+    only(templates, common=COMMON, own=OWN)
+    other_is_there, writes = asyncio.Event(), list[str]()
+
+    async def answer(request: Body) -> Body:
+        if request["name"] == "common":
+            writes.append(request["operation"])
+            await other_is_there.wait()
+        return ALLOWED
+
+    await desk.apply(config_map("web"))
+    async with webhook(desk, tmp_path, [MAPS], answer, "Validating"), operate(workers=2):
+        await asyncio.gather(*(desk.apply(echo(name)) for name in NAMES))
+        await desk.until(MAPS, "a", bool)
+        await desk.apply(echo("other", 9))
+        await desk.until(MAPS, "other", bool)
+        assert writes == ["CREATE"]
+        other_is_there.set()
+        owned = await asyncio.gather(*(desk.ready(ECHOES, name) for name in NAMES))
+        await desk.until(MAPS, "common", shared_by(*owned))
 
 
 async def test_the_owners_converge_after_a_restart_even_if_all_changed_meanwhile_and_they_are_in_two_shards(

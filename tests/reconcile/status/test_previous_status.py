@@ -17,11 +17,11 @@ def live(kind: str, name: str, **more: Any) -> LiveObject:
     return LiveObject.of({"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "default"}, **more})
 
 
-def test_a_child_that_was_kept_until_another_is_ready_waits_for_all_of_its_kind() -> None:
+def test_a_child_that_was_kept_until_another_is_ready_waits_for_all() -> None:
     parent = live("Echo", "web", status={"resources": [MAP]})
     own = [live("ConfigMap", "web"), live("ConfigMap", "b"), live("Secret", "c")]
     assert reported_kinds(parent) == {GroupKind("", "ConfigMap")}
-    assert reported_successors(parent, own) == {own[0].identity: frozenset({own[0].identity, own[1].identity})}
+    assert reported_successors(parent, own) == {own[0].identity: frozenset(each.identity for each in own)}
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ SET = [
     job("rel-prepare", "pre-install", "-5"),
     job("rel-seed", "post-install"),
     job("rel-clean", "pre-delete"),
+    job("rel-purge", "Pre-Delete, pre-upgrade"),
     job("rel-convert", "post-upgrade"),
     job("rel-test", "test"),
     job("rel-report", ttlSecondsAfterFinished=60),
@@ -49,7 +50,8 @@ def test_hooks_of_installations_run_once_in_the_order_of_their_weights() -> None
 
 
 def test_hooks_of_deletions_are_applied_when_the_parent_is_deleted() -> None:
-    assert instructions("rel-clean") == {"own": "x", "on": "finalize"}
+    for name in ("rel-clean", "rel-purge"):
+        assert instructions(name) == {"own": "x", "on": "finalize"}
 
 
 def test_a_job_with_a_ttl_runs_once_and_what_helm_keeps_is_kept() -> None:
