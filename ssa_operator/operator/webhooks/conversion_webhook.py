@@ -174,9 +174,15 @@ class ConversionWebhook(RegisteredWebhook):
 
     async def _convert_again(self, client: Client) -> None:
         """Write the marked parents in their own version, which converts them if the templates can do it now."""
-        for parents in [*self._operator.folders.values()]:
+        for name, parents in [*self._operator.folders.items()]:
+            crd = self._operator.controllers.crds.get(name)
             for live in [each for each in parents if NOT_CONVERTED in each.metadata.annotations]:
-                if (mark := not_converted(live.body)) is None:
+                mark = not_converted(live.body)
+                if (
+                    mark is None
+                    or crd is None
+                    or mark.version not in [each["name"] for each in crd["spec"]["versions"]]
+                ):
                     continue
                 resource = replace(parents.served.resource, version=mark.version)
                 try:

@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 
 from ssa_operator.kube.api.errors import ApiError, ErrorStatus
+from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.clock import SYSTEM
+from ssa_operator.objects.annotations import NOT_CONVERTED
+from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.operator.conversion.rules import Converter
 from ssa_operator.operator.webhooks.conversion_webhook import SMALL, ConversionWebhook
 from ssa_operator.operator.webhooks.shared_certificate import new_certificate
@@ -59,6 +62,11 @@ class Refusing:
 
     def __init__(self) -> None:
         self.applied: list[str] = []
+        self.patched: list[tuple[str, str]] = []
+
+    async def merge_patch(self, resource: Resource, _namespace: str, name: str, body: bytes) -> None:
+        assert body == b"{}"
+        self.patched.append((resource.version, name))
 
     async def apply(self, _resource: Any, _namespace: str, name: str, _body: bytes, _options: Any) -> None:
         if name.startswith("refused"):
@@ -100,3 +108,25 @@ async def test_a_review_waits_for_the_crds_and_large_objects_leave_the_event_loo
     served.controllers.crds.reflector.listed.set()
     assert (await answer)["response"]["convertedObjects"] == objects
     assert threads == [True, False]
+
+
+def marked(name: str, version: str) -> LiveObject:
+    text = json.dumps({"version": version, "message": "no image"})
+    metadata = {"name": name, "namespace": "a", "uid": name, "annotations": {NOT_CONVERTED: text}}
+    return LiveObject.of(
+        {"apiVersion": "example.com/v1", "kind": "One", "metadata": {**metadata, "resourceVersion": "1"}}
+    )
+
+
+async def test_only_a_version_of_the_crd_is_written_for_an_object_that_says_it_is_not_converted() -> None:
+    class Parents(list[LiveObject]):
+        served = SimpleNamespace(
+            resource=Resource(group="example.com", version="v1", kind="One", plural="ones", namespaced=True)
+        )
+
+    served = operator()
+    served.folders = {"ones.example.com": Parents([marked("a", "v2"), marked("b", "v2/namespaces/other/ones/x")])}
+    client: Any = Refusing()
+    address = WebhookAddress(path="/convert/x", url="https://a")
+    await ConversionWebhook(served, None, 0)._register(client, address, new_certificate("127.0.0.1", SYSTEM.now()))
+    assert client.patched == [("v2", "a")]
