@@ -45,6 +45,7 @@ RECORDED = (
     ("ssa_operator.objects.annotations", "FINALIZER"),
     (_RECORDS, "INVENTORY_ANNOTATION"),
     ("ssa_operator.objects.annotations", "UNCONVERTED"),
+    ("ssa_operator.objects.annotations", "NOT_CONVERTED"),
     (_RECORDS, "ONCE_ANNOTATION"),
     (_RECORDS, "HELD_PRUNE_ANNOTATION"),
     (_RECORDS, "GENERATED_VALUES_ANNOTATION"),

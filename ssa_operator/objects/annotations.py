@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from ssa_operator.objects.messages import near_names
@@ -146,5 +147,29 @@ _READERS: Mapping[str, tuple[str, Callable[[object], object]]] = {
 
 UNCONVERTED = f"{PREFIX}unconverted"
 """The fields of the versions of a parent that its present version can't hold."""
+
+NOT_CONVERTED = f"{PREFIX}not-converted"
+"""Why a parent can't be converted to the version that it is shown in, and its content in its own version."""
+
+
+class NotConverted(Struct, frozen=True, kw_only=True):
+    """The content of that annotation."""
+
+    version: str
+    """The parent's own version."""
+    message: str
+    content: str = ""
+    """Its fields but those of the metadata, compressed; '' if they are too large."""
+    seal: str = ""
+
+
+def not_converted(body: Mapping[str, Any]) -> NotConverted | None:
+    """Why a parent is shown without its content, None if it isn't."""
+    text = ((body.get("metadata") or {}).get("annotations") or {}).get(NOT_CONVERTED)
+    try:
+        return None if text is None else msgspec.json.decode(text, type=NotConverted)
+    except (msgspec.MsgspecError, ValueError):
+        return None
+
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

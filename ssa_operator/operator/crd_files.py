@@ -6,6 +6,7 @@ Promises:
   item is an error with the field.
 - A `_schema.yaml` takes the place of a CRD. A CRD that has both is an error with both files.
 - If the fields of two versions differ, a `_schema.yaml` without a conversion to and from the stored one is an error.
+- If a folder has conversions, a CRD that stores another version than the operator reads is an error.
 - A CRD whose folder has conversions says from the beginning that the API server needs them.
 - An error about the CRD of a `_schema.yaml` names the line of the field there.
 """
@@ -22,12 +23,13 @@ from typing import Any
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text
 from ssa_operator.rendering.folder.contained_files import project_of, read_text, yaml_files
-from ssa_operator.rendering.folder.folder_settings import SCHEMA, SETTINGS, parse_settings
+from ssa_operator.rendering.folder.folder_settings import SCHEMA, SETTINGS, Settings, parse_settings
 from ssa_operator.rendering.folder.object_files import SUFFIXES, FileError, load_objects
 from ssa_operator.rendering.jinja.templates import CONVERT
 from ssa_operator.rendering.values.line_marks import StaticText
 from ssa_operator.rendering.yaml.documents import parse
 from ssa_operator.rendering.yaml.nodes import DocumentError, SlotValues, find_location
+from ssa_operator.schema.crd_schema import version_priority
 from ssa_operator.schema.crd_versions import Way, needed_conversions, stored_version
 
 
@@ -104,7 +106,29 @@ def _conversion_fault(document: Document, folder: Path) -> str | None:
     if (spec.get("conversion") or {}).get("strategy", "None") != "None":
         where = document.location_of(("spec", "conversion"))
         return f"{where}: has a conversion of its own, and {folder} has others; remove one of them"
-    return missing_conversions(document, folder)
+    return missing_conversions(document, folder) or _unread_storage(document, folder)
+
+
+def _unread_storage(document: Document, folder: Path) -> str | None:
+    """The message about objects that are stored in another version than the operator reads; None if they aren't."""
+    body, stored = document.body, stored_version(document.body)
+    read = read_version(body, folder.parent)
+    if read == stored:
+        return None
+    at = [each["name"] for each in body["spec"]["versions"]].index(stored)
+    where = document.location_of(("spec", "versions", at, "name"))
+    return (
+        f"{where}: objects are stored in {stored} and the operator reads {read}, so that one that can't be "
+        f"converted would keep it from all others; store {read}, or write `version: {stored}` in "
+        f"{folder.with_name(SETTINGS)}"
+    )
+
+
+def read_version(definition: Mapping[str, Any], folder: Path) -> str:
+    """The version of a CRD's objects that the operator reads for a template folder; '' if the CRD serves none."""
+    settings = _settings_of(folder)
+    served = [str(each["name"]) for each in definition["spec"].get("versions", ()) if each.get("served")]
+    return (settings and settings.version) or max(served, key=version_priority, default="")
 
 
 def missing_conversions(document: Document, folder: Path) -> str | None:
@@ -191,7 +215,8 @@ def short_crd(path: Path, folder: str = "") -> Document:
     if found.mistakes:
         raise DefinitionError("\n".join(f"{location(each.path)}: {each}" for each in found.mistakes))
     first = SourceLocation(str(path), 1)
-    if _has_rollouts(path):
+    settings = _settings_of(path.parent)
+    if settings is not None and settings.rollout is not None:
         for version in found.crd["spec"]["versions"]:
             status = version["schema"]["openAPIV3Schema"]["properties"]["status"]
             status["properties"].setdefault("revision", {"type": "string"})
@@ -201,12 +226,12 @@ def short_crd(path: Path, folder: str = "") -> Document:
     return document
 
 
-def _has_rollouts(schema: Path) -> bool:
-    """Whether the folder of a `_schema.yaml` has rollouts, so that the operator writes `status.revision`."""
+def _settings_of(folder: Path) -> Settings | None:
+    """The settings of a template folder, None if it has none that can be read."""
     with contextlib.suppress(OSError, UnicodeDecodeError, DocumentError):
-        path = schema.with_name(SETTINGS)
-        return parse_settings(str(path), read_text(path, path.parent.parent)).rollout is not None
-    return False
+        path = folder / SETTINGS
+        return parse_settings(str(path), read_text(path, folder.parent))
+    return None
 
 
 _JSON_FIELDS = frozenset({"default", "enum", "example"})

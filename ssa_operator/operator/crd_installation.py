@@ -36,7 +36,14 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import bounded
 from ssa_operator.objects.readiness import Readiness, ReadinessState, readiness
 from ssa_operator.objects.render_result import Document
-from ssa_operator.operator.crd_files import CONVERSION, DefinitionError, load_crds, read_crds, schema_files
+from ssa_operator.operator.crd_files import (
+    CONVERSION,
+    DefinitionError,
+    load_crds,
+    read_crds,
+    read_version,
+    schema_files,
+)
 from ssa_operator.schema.crd_schema import unreported
 from ssa_operator.schema.crd_versions import needed_conversions, stored_version
 
@@ -49,13 +56,15 @@ POLL_INTERVAL = 0.1
 """Seconds between two reads of a CRD that isn't Established yet. That takes a few tenths of a second."""
 
 
-def remarks(documents: Iterable[Document]) -> list[str]:
-    """Sentences on what the operator can't report in the status of objects, because their CRD doesn't declare it."""
+def remarks(documents: Iterable[Document], templates: Sequence[Path]) -> list[str]:
+    """Sentences on what the operator can't report in the status of objects, because their CRD doesn't declare it: one
+    for each CRD of a template folder, about the version that the operator reads.
+    """
+    folders = {folder.name: folder for root in templates if root.is_dir() for folder in root.iterdir()}
     sentences = (
-        (document, unreported(document.body, version["name"]))
+        (document, unreported(document.body, read_version(document.body, folder)))
         for document in documents
-        for version in document.body["spec"].get("versions", ())
-        if version.get("served")
+        if (folder := folders.get(document.body["metadata"]["name"])) is not None
     )
     return [f"{document.location}: {sentence}" for document, sentence in sentences if sentence]
 
@@ -241,11 +250,14 @@ class CRDInstaller:
         pending = [
             document
             for document, (name, digest) in zip(documents, digests.items(), strict=True)
-            if name not in refused and self.applied.get(name) != digest and (changed or name not in self.applied)
+            if name not in refused
+            and self.applied.get(name) != digest
+            # One that was refused may have been applied as it was before.
+            and (changed or name not in self.applied or name in self.refused)
         ]
         refused = {**refused, **await self._refusals(pending)}
         applied = [document for document in pending if document.body["metadata"]["name"] not in refused]
-        for remark in remarks(applied):
+        for remark in remarks(applied, self._templates):
             log.warning("%s", remark)
         names = [document.body["metadata"]["name"] for document in applied]
         for name in names if changed else ():

@@ -208,6 +208,7 @@ def plan_conversions(stored: LiveObject, converter: Converter, version: str) -> 
         try:
             there = converter.unaided(body, other)
             back = converter.unaided(there, own)
+            converter.convert(body, other)
         except ConversionError as failure:
             refused.setdefault("", f"can't be converted to {other}: {failure}")
             continue

@@ -8,21 +8,28 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ssa_operator.objects.annotations import PREFIX
-from ssa_operator.objects.render_result import ConversionError, RenderProblem
-from ssa_operator.objects.source_location import FieldPath
+from ssa_operator.objects.render_result import ConversionError, Document, RenderProblem
+from ssa_operator.objects.source_location import FieldPath, SourceLocation
 from ssa_operator.rendering.error_locations import problem_of
 from ssa_operator.rendering.jinja.templates import ManifestFile, Templates
 from ssa_operator.rendering.render import nodes_of, variables_of_object
 from ssa_operator.rendering.values import limits
-from ssa_operator.rendering.yaml.nodes import DocumentError, find_location
+from ssa_operator.rendering.yaml.nodes import DocumentError, find_location, is_written
 
 
 def render_conversion(templates: Templates, body: Mapping[str, Any], version: str) -> Mapping[str, Any]:
     """What the conversion of the object's version to another one renders. Raises ConversionError."""
+    return conversion_document(templates, body, version)[0].body
+
+
+def conversion_document(
+    templates: Templates, body: Mapping[str, Any], version: str
+) -> tuple[Document, Callable[[FieldPath], bool]]:
+    """The same with its lines, and whether the template itself names a field. Raises ConversionError."""
     own = str(body["apiVersion"]).rpartition("/")[2]
     file = templates.conversions.get((own, version))
     if file is None:
@@ -39,11 +46,12 @@ def render_conversion(templates: Templates, body: Mapping[str, Any], version: st
 
 def _rendered(
     templates: Templates, file: ManifestFile, variables: dict[str, Any], api_version: str
-) -> Mapping[str, Any]:
+) -> tuple[Document, Callable[[FieldPath], bool]]:
     """The result of a file. Raises DocumentError, and whatever a template raises."""
     nodes, slots = nodes_of(templates, file, variables)
+    first = SourceLocation(file.name, 1)
     if not nodes:
-        return {}
+        return Document(body={}, location=first, location_of=lambda _: first), lambda _: False
     if len(nodes) > 1:
         raise DocumentError("a conversion renders one mapping; remove this document", nodes[1].location)
     found = nodes[0].build(slots)
@@ -52,7 +60,8 @@ def _rendered(
     wanted = {"apiVersion": api_version, "kind": variables["object"].get("kind")}
     for path, message in (*_wrong_identity(found, wanted), *_wrong_metadata(found.get("metadata"))):
         raise DocumentError(message, find_location(nodes[0], path, slots))
-    return found
+    document = Document(body=found, location=first, location_of=lambda path: find_location(nodes[0], path, slots))
+    return document, lambda path: is_written(nodes[0], path)
 
 
 def _wrong_identity(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[tuple[FieldPath, str]]:

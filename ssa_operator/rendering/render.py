@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from ssa_operator.objects.annotations import LAST_APPLIED, PREFIX, Reference
+from ssa_operator.objects.annotations import LAST_APPLIED, PREFIX, Reference, not_converted
 from ssa_operator.objects.built_in_kinds import ApiKind
 from ssa_operator.objects.cluster_view import OFFLINE, ClusterView, Query
 from ssa_operator.objects.predicate import Predicate
@@ -97,6 +97,10 @@ def render(
         if templates.problems:
             failed = tuple([replace(problem, outdated=True) for problem in templates.problems])
         templates = templates.templates
+    if (mark := not_converted(parent)) is not None:
+        words = f"the object can't be converted from {mark.version}: {mark.message}; correct the template or the object"
+        # Its content is unknown here, and not empty.
+        return Rendered(problems=(*failed, RenderProblem(words)), digest=templates.digest)
     api = TemplateAPI(cluster, parent, traced=traced)
     results = _render_files(templates, parent, api)
     no_wait: set[Reference] = set()

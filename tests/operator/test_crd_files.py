@@ -8,7 +8,10 @@ from typing import NamedTuple
 
 import pytest
 
+from ssa_operator.objects.render_result import Document
+from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.operator.crd_files import CONVERSION, DefinitionError, load_crds, read_crds, schema_files
+from ssa_operator.operator.crd_installation import remarks
 from tests.operator.conversion import sites
 
 SCHEMA = """\
@@ -197,3 +200,36 @@ def test_a_crd_whose_folder_converts_needs_conversions_from_the_beginning(tmp_pa
     (crds / "sites.yaml").write_text(json.dumps(body))
     with pytest.raises(DefinitionError, match=r"has a conversion of its own, and .*/_convert has others"):
         load_crds(crds, *schema_files([templates]))
+
+
+def test_the_operator_reads_the_version_that_is_stored(tmp_path: Path) -> None:
+    templates = sites.write(tmp_path, sites.SCHEMA.replace("v1alpha1:", "v2:"))
+    folder = templates / sites.SITES
+    for way in ("v2-to-v1", "v1-to-v2"):
+        (folder / "_convert" / f"{way}.yaml.j2").write_text("spec: {}\n")
+    found, problems = read_crds(*schema_files([templates]))
+    assert found == []
+    assert problems[sites.SITES] == (
+        f"{folder}/_schema.yaml:2: objects are stored in v1 and the operator reads v2, so that one that can't be "
+        f"converted would keep it from all others; store v2, or write `version: v1` in {folder}/_settings.yaml"
+    )
+    (folder / "_settings.yaml").write_text("version: v1\n")
+    found, problems = read_crds(*schema_files([templates]))
+    assert (len(found), problems) == (1, {})
+
+
+def test_only_a_crd_of_a_template_folder_is_told_once_what_its_status_lacks(tmp_path: Path) -> None:
+    def version(name: str) -> dict[str, object]:
+        return {"name": name, "served": True, "storage": name == "v1", "schema": {"openAPIV3Schema": {}}}
+
+    crds = [
+        Document(
+            body={"metadata": {"name": name}, "spec": {"versions": [version("v1alpha1"), version("v1")]}},
+            location=SourceLocation("crds/all.yaml", 1),
+            location_of=lambda _: SourceLocation("crds/all.yaml", 1),
+        )
+        for name in ("issuers.cert-manager.io", "webs.example.com")
+    ]
+    (tmp_path / "webs.example.com").mkdir()
+    (remark,) = remarks(crds, [tmp_path, tmp_path / "missing"])
+    assert remark.startswith("crds/all.yaml:1: CRD webs.example.com has no status subresource in v1, so")

@@ -17,6 +17,7 @@ from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.auth import credentials
 from ssa_operator.operator import stored_objects
+from ssa_operator.operator.crd_installation import CRDInstaller
 from ssa_operator.operator.http import Server
 from ssa_operator.operator.operator import Operator
 from ssa_operator.operator.process.session import install
@@ -104,6 +105,27 @@ async def test_crds_apply_reports_all_refusals_at_once_and_applies_the_others(
     assert f"goods.{group} established" in out
     assert "storedVersions" in err
     assert "Nowhere" in err
+
+
+async def test_an_applied_crd_that_changes_and_is_refused_stays_refused_until_it_is_applied(
+    client: Client, group: str, tmp_path: Path
+) -> None:
+    good, name = definition("goods", group, "Good"), f"goods.{group}"
+    folder = tmp_path / "crds"
+    save(folder, good)
+    installer = CRDInstaller(client, [folder], keep_data=False)
+    await installer.install()
+    before = installer.applied[name]
+    save(folder, definition("goods", group, "Good", scope="Cluster"))
+    for changed in (True, False):
+        await installer.install(changed=changed)
+        assert "scope" in installer.refused[name]
+        assert installer.applied[name] == before
+    good["spec"]["versions"][0]["additionalPrinterColumns"] = [{"name": "A", "type": "string", "jsonPath": ".spec.a"}]
+    save(folder, good)
+    await installer.install()
+    assert installer.refused == {}
+    assert installer.applied[name] != before
 
 
 class ReadsCounted(Client):

@@ -223,6 +223,9 @@ class TestTemplate:
         assert env[f"SSA_OPERATOR_{webhook.upper()}_SERVICE"] == f"ssa-operator-{webhook}"
         selector = objects["Service", f"ssa-operator-{webhook}"]["spec"]["selector"]
         assert selector.items() <= workload["spec"]["template"]["metadata"]["labels"].items()
+        # A pod that waits for its objects converts them. One that knows no objects would admit everything.
+        unready = objects["Service", f"ssa-operator-{webhook}"]["spec"].get("publishNotReadyAddresses", False)
+        assert unready == (webhook == "conversion")
         # From everywhere: the API server has no address that a policy can name.
         assert {"ports": [{"port": webhook}]} in objects["NetworkPolicy", "ssa-operator"]["spec"]["ingress"]
 

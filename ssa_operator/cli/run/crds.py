@@ -81,7 +81,7 @@ def apply(
                 warnings.append(crd_installation.conversion_remark(document, live.body))
         for document in applied:
             streams.line(f"{document.body['metadata']['name']} established")
-        for remark in (*crd_installation.remarks(applied), *filter(None, warnings)):
+        for remark in (*crd_installation.remarks(applied, roots), *filter(None, warnings)):
             streams.error(remark)
         if refused:
             raise CommandError("\n".join(refused.values()))
@@ -147,24 +147,36 @@ def migrate(
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Store all objects of CRDs in the storage version, so that older versions can be removed from the CRDs. What is
-    interrupted goes on when it is started again.
+    interrupted goes on when it is started again. Objects that can't be written stop no others, and are named at the
+    end. Exit code 1: there are some.
     """
+    from ssa_operator.kube.api.errors import ApiError, NotLeader, Unreachable
     from ssa_operator.operator.process import connection
+    from ssa_operator.operator.storage_migration import MigrationError
     from ssa_operator.operator.storage_migration import migrate as migrate_crd
     from ssa_operator.tools.command_target import cluster_target
 
+    refused: list[str] = []
     wanted = names or [document.body["metadata"]["name"] for document in _load(crds, filename, templates)]
 
     async def work() -> None:
         async with connection.connect(cluster_target(kubeconfig, context)) as client:
             for name in wanted:
-                former = await migrate_crd(
-                    client,
-                    name,
-                    lambda done, all_, name=name: streams.error(f"{name}: {done} of {all_} objects"),  # type: ignore[misc]
-                )
+                try:
+                    former = await migrate_crd(
+                        client,
+                        name,
+                        lambda done, all_, name=name: streams.error(f"{name}: {done} of {all_} objects"),  # type: ignore[misc]
+                    )
+                except (NotLeader, Unreachable):
+                    raise
+                except (ApiError, MigrationError) as error:
+                    refused.append(str(error))
+                    continue
                 words = f"no object is stored in {', '.join(former)} any more" if former else "nothing to migrate"
                 streams.line(f"{name}: {words}")
+        if refused:
+            raise CommandError("\n".join(refused))
 
     _run(work())
 

@@ -98,7 +98,7 @@ class Webhook(RegisteredWebhook):
             why = "the operator failed to judge it"
         return admission.answer(asked.uid, warning=f"ssa-operator did not check this object: {why}")
 
-    async def _register(self, client: Client, address: WebhookAddress, certificate: WebhookCertificate) -> None:
+    async def _register(self, client: Client, address: WebhookAddress, certificate: WebhookCertificate) -> bool:
         served = [parents.served.resource for parents in self._operator.folders.values()]
         options = self._operator.options
         made = webhook(
@@ -109,6 +109,7 @@ class Webhook(RegisteredWebhook):
             options.selector,
         )
         await self._apply(client, [made])
+        return True
 
     async def _apply(self, client: Client, webhooks: list[dict[str, object]]) -> None:
         # The path of the webhook is a secret.

@@ -6,25 +6,33 @@ Promises:
   belongs to.
 - Of the metadata only labels and annotations change, and of these none of the operator's own but that annotation.
 - The API server's fields of the status and those that no template renders stay, as far as the other version has them.
-- A field of the annotation that the operator did not seal for this object counts as a user's: it sets no status, no
-  field with a transition rule, and nothing that the CRD's schema refuses.
+- An annotation that the operator did not seal is none. What it sealed for another object, of which this one is a copy,
+  counts as a user's: it sets no status, no field with a transition rule, and nothing that the CRD's schema refuses.
+- A conversion takes time in proportion to the object, whatever its annotations hold.
 - A conversion that would lose something is an error: of a template, or of an annotation that gets too large.
+- An object that is stored already and can't be converted is shown without its content, with an annotation that says why
+  and has the content. So a list shows all others. What is written comes back by it, or is refused.
 - The same object and the same templates give the same result.
 """
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import hashlib
 import hmac
 import re
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ssa_operator.objects.annotations import PREFIX, UNCONVERTED
+from ssa_operator.objects.annotations import NOT_CONVERTED, UNCONVERTED, NotConverted, not_converted
 from ssa_operator.objects.identity import split_api_version
+from ssa_operator.objects.messages import bounded
 from ssa_operator.objects.render_result import ConversionError
 from ssa_operator.objects.source_location import field_text
 from ssa_operator.operator.conversion.unconverted import (
@@ -57,8 +65,11 @@ DEPTH_LIMIT = 100
 """Levels of nesting of a kept value."""
 
 
-UNSEALED_LIMIT = 50
-"""Fields that count without a seal: each may take a validation of the object."""
+MESSAGE_LIMIT = 1000
+"""Characters of the reason why an object is not converted."""
+
+_SEAL = 32
+"""Characters of a seal for one object, and of one for its copies."""
 
 
 class Kept(Struct, frozen=True, kw_only=True):
@@ -66,7 +77,7 @@ class Kept(Struct, frozen=True, kw_only=True):
 
     fields: tuple[KeptField, ...]
     seal: str = ""
-    """The proof that the operator kept them for this object."""
+    """The proofs that the operator kept them: for this object, and for one that it is a copy of."""
 
 
 class Converter(Struct, frozen=True, kw_only=True):
@@ -80,13 +91,67 @@ class Converter(Struct, frozen=True, kw_only=True):
 
     def convert(self, body: Body, version: str) -> dict[str, Any]:
         """The object in a version. Raises ConversionError."""
-        found = dict(body)
+        found = self._with_content(body)
         try:
-            for step in self._route(version_of(body), version):
+            for step in self._route(version_of(found), version):
                 found = self._step(found, step)
         except RecursionError as error:
             raise ConversionError("the object is nested too deeply") from error
         return found
+
+    def convert_or_mark(self, body: Body, version: str) -> dict[str, Any]:
+        """The object in a version. One that may be stored already and can't be converted is marked. Raises
+        ConversionError.
+        """
+        try:
+            return self.convert(body, version)
+        except ConversionError as error:
+            marked = self._marked(body, version, bounded(str(error), MESSAGE_LIMIT))
+            if marked is None:
+                raise
+            return marked
+
+    def _marked(self, body: Body, version: str, message: str) -> dict[str, Any] | None:
+        """The object without its content, which travels in the annotation. None if that would hide what is written, or
+        lose it.
+        """
+        try:
+            body = self._with_content(body)
+            own, _ = version_of(body), [*self._route(version_of(body), version)]
+            if not self._is_whole(body):
+                return None
+        except (ConversionError, RecursionError):
+            return None
+        before = (self.definition.get("status") or {}).get("storedVersions") or ()
+        if version == self.stored and own not in before:
+            return None  # it is being written, and its user must learn that it can't be converted
+        content = base64.b85encode(zlib.compress(msgspec.json.encode(_without_metadata(body)))).decode()
+        found = {"apiVersion": self._api_version(version), "kind": body["kind"], "metadata": body["metadata"]}
+        if status := _operator_status(body):
+            found["status"] = status
+        # Without its content, the object comes back to no stored version.
+        for text in (content,) if version == self.stored else (content, ""):
+            mark = NotConverted(version=own, message=message, content=text)
+            with contextlib.suppress(ConversionError):
+                return _annotated(found, {NOT_CONVERTED: replace(mark, seal=self._mac(body, mark))})
+        return None
+
+    def _with_content(self, body: Body) -> dict[str, Any]:
+        """The object, a marked one in its own version. Raises ConversionError if it would lose its content."""
+        mark = not_converted(body)
+        if mark is None or not self._is_sealed(mark.seal, self._mac(body, replace(mark, seal=""))):
+            return {**body}
+        plain = _without_mark(body)
+        # The API server adds the defaults of the version.
+        empty = {**defaulted({}, object_schema(self.definition, version_of(body))), "status": None}
+        if {**_without_metadata(body), "status": None} == empty and mark.content:
+            content = msgspec.json.decode(zlib.decompress(base64.b85decode(mark.content)))
+            status = {**(content.get("status") or {}), **_operator_status(body)}
+            found = {**plain, **content, "apiVersion": self._api_version(mark.version)}
+            return {**found, **({"status": status} if status else {})}
+        if mark.version == self.stored != version_of(body):
+            raise ConversionError(f"it can't be converted, so write it in {mark.version}: {mark.message}")
+        return plain  # a user has written it since
 
     def unaided(self, body: Body, version: str) -> dict[str, Any]:
         """The object in a version that has a direct way, as the template alone gives it. Raises ConversionError."""
@@ -181,32 +246,36 @@ class Converter(Struct, frozen=True, kw_only=True):
         return f"{self.definition['spec']['group']}/{version}"
 
     def _sealed(self, body: Body, version: str, fields: tuple[KeptField, ...]) -> Kept:
-        return Kept(fields=fields, seal=self._seal(body, version, fields))
+        return Kept(fields=fields, seal="".join(self._seals(body, version, fields)))
 
-    def _seal(self, body: Body, version: str, fields: Sequence[KeptField]) -> str:
-        content = [self.definition["metadata"]["name"], (body.get("metadata") or {}).get("uid", ""), version, fields]
-        return hmac.new(self.key, msgspec.json.encode(content, order="deterministic"), hashlib.sha256).hexdigest()[:32]
+    def _seals(self, body: Body, version: str, fields: Sequence[KeptField]) -> tuple[str, str]:
+        return self._mac(body, [version, fields]), self._mac(None, [version, fields])
+
+    def _mac(self, body: Body | None, kept: Any) -> str:
+        uid = None if body is None else (body.get("metadata") or {}).get("uid", "")
+        content = msgspec.json.encode([self.definition["metadata"]["name"], uid, kept], order="deterministic")
+        return hmac.new(self.key, content, hashlib.sha256).hexdigest()[:_SEAL]
+
+    def _is_sealed(self, seal: str, own: str) -> bool:
+        return bool(self.key) and hmac.compare_digest(seal.encode(), own.encode())
 
     def _with_kept(self, body: dict[str, Any], kept: Iterable[Kept]) -> dict[str, Any]:
-        """The object with the fields that were kept for its version."""
+        """The object with the fields that the operator kept for its version."""
         version = version_of(body)
-        sealed: list[KeptField] = []
-        others: list[KeptField] = []
-        for each in kept:
-            own = self._seal(body, version, each.fields)
-            is_sealed = self.key and hmac.compare_digest(each.seal.encode(), own.encode())
-            (sealed if is_sealed else others).extend(filter(_is_convertible, each.fields))
-        body = self._fitting(put_back(body, sealed), version, defaults=False)
         schema = object_schema(self.definition, version)
-        chosen = [each for each in others if self._is_of_users(each, schema, version)][:UNSEALED_LIMIT]
-        known = self._errors(body) if chosen else frozenset()
-        for fields in (chosen, *([each] for each in chosen)) if chosen else ():
-            found = self._fitting(put_back(body, fields), version, defaults=False)
-            if self._errors(found) <= known:
-                body = found
-                if fields is chosen:
-                    break
-        return body
+        # A user may repeat what was sealed, and each field costs its size.
+        own: dict[bytes, KeptField] = {}
+        copied: dict[bytes, KeptField] = {}
+        for each in kept:
+            for_object, for_copies = self._seals(body, version, each.fields)
+            fields = {msgspec.json.encode(field.path, order="deterministic"): field for field in each.fields}
+            if self._is_sealed(each.seal[:_SEAL], for_object):
+                own |= fields
+            elif self._is_sealed(each.seal[_SEAL:], for_copies):
+                copied |= {key: field for key, field in fields.items() if self._is_of_users(field, schema, version)}
+        body = self._fitting(put_back(body, [*own.values()]), version, defaults=False)
+        found = self._fitting(put_back(body, [*copied.values()]), version, defaults=False) if copied else body
+        return found if not copied or self._errors(found) <= self._errors(body) else body
 
     def _errors(self, body: Body) -> frozenset[tuple[str, str]]:
         found = new_object(body, self.definition, version_of(body))
@@ -322,10 +391,8 @@ def _merged(body: Body, found: Body, api_version: str) -> dict[str, Any]:
     """The object with what a template renders."""
     merged = {key: value for key, value in body.items() if key not in found}
     rendered = {key: value for key, value in found.items() if key not in ("apiVersion", "kind", "metadata")}
-    own_status = body.get("status")
-    if isinstance(rendered.get("status"), Mapping) and isinstance(own_status, Mapping):
-        kept = {key: own_status[key] for key in (*RESERVED, "revision") if key in own_status}
-        rendered["status"] = {**kept, **rendered["status"]}
+    if isinstance(rendered.get("status"), Mapping):
+        rendered["status"] = {**_operator_status(body), **rendered["status"]}
     metadata = dict(body.get("metadata") or {})
     for field, values in (found.get("metadata") or {}).items():
         changed = {**(metadata.get(field) or {}), **(values or {})}
@@ -353,6 +420,18 @@ def _without_nulls(value: Any, schema: Schema | None) -> Any:
     return value
 
 
+def _operator_status(body: Body) -> dict[str, Any]:
+    """The fields of the status that the operator writes."""
+    status = body.get("status")
+    return {key: status[key] for key in (*RESERVED, "revision") if key in status} if isinstance(status, Mapping) else {}
+
+
+def _without_mark(body: Body) -> dict[str, Any]:
+    annotations = {name: each for name, each in body["metadata"]["annotations"].items() if name != NOT_CONVERTED}
+    metadata = {name: each for name, each in body["metadata"].items() if name != "annotations"}
+    return {**body, "metadata": {**metadata, **({"annotations": annotations} if annotations else {})}}
+
+
 def _without_metadata(body: Body) -> dict[str, Any]:
     return {name: value for name, value in body.items() if name not in ("apiVersion", "kind", "metadata")}
 
@@ -362,18 +441,6 @@ def _converted_part(body: Body) -> dict[str, Any]:
     metadata = body.get("metadata") or {}
     changed = {field: metadata.get(field) or {} for field in ("labels", "annotations")}
     return {**_without_metadata(body), "metadata": changed}
-
-
-def _is_convertible(kept: KeptField) -> bool:
-    """Whether a conversion can change a field, whatever wrote the annotation."""
-    path = kept.path
-    if not path or not isinstance(path[0], str) or path[0] in ("apiVersion", "kind"):
-        return False
-    if path[0] != "metadata":
-        return True
-    name, value = path[-1], "" if kept.value is msgspec.UNSET else kept.value
-    is_free = isinstance(name, str) and not name.startswith(PREFIX) and isinstance(value, str)
-    return len(path) == 3 and path[1] in ("labels", "annotations") and is_free and not kept.items
 
 
 def _has_transition_rule(path: Sequence[Any], schema: Schema | None) -> bool:

@@ -6,6 +6,7 @@ Promises:
   changed or removed in the other version stays as the user wrote it.
 - An item of a list comes back wherever it is now: by the keys of its list, by its name, or else as a whole.
 - A text that the operator did not write changes nothing, whatever it holds.
+- The time is in proportion to the object and to the fields, also where each item of a long list has some.
 
 How it works: `differences` compares an object with what its conversion there and back gives. A `KeptField` has the
 object's value, and a digest of the given one. `put_back` compares the digest with what the conversion gives later.
@@ -27,6 +28,9 @@ ItemKeys: TypeAlias = Mapping[str, Any]
 """The values of the keys by which an item of a list is found."""
 
 Path: TypeAlias = tuple["str | dict[str, Any]", ...]
+
+Items: TypeAlias = dict[int, tuple[list[Any], dict[tuple[str, ...], dict[bytes, Any]]]]
+"""The items of lists by the values of their keys. Each list is held, so that its id is no other one's meanwhile."""
 
 _ABSENT = object()
 _NAME = ("name",)
@@ -99,7 +103,7 @@ def without_field(body: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """The object without a field."""
     now: Any = body
     for part in path:
-        now = _part(now, part)
+        now = _part(now, part, {})
     return put_back(body, [KeptField(path=path, given=_digest(now))])
 
 
@@ -134,25 +138,27 @@ def put_back(body: Mapping[str, Any], fields: Sequence[KeptField]) -> dict[str, 
     metadata = found.setdefault("metadata", {})
     for name in _METADATA:
         metadata[name] = metadata.get(name) or {}
+    items: Items = {}
     for each in fields:
-        _put(found, each)
+        _put(found, each, items)
     for name in _METADATA:
         if not metadata[name]:
             del metadata[name]
     return found
 
 
-def _put(body: dict[str, Any], kept: KeptField) -> None:
+def _put(body: dict[str, Any], kept: KeptField, items: Items) -> None:
     above: Any = body
     for at, part in enumerate(kept.path[:-1]):
         if at >= len(kept.path) - 1 - kept.missing and isinstance(part, str) and isinstance(above, dict):
             above.setdefault(part, {})
-        above = _part(above, part)
+        above = _part(above, part, items)
     last = kept.path[-1] if kept.path else None
-    now = _part(above, last) if last is not None else _ABSENT
+    now = _part(above, last, items) if last is not None else _ABSENT
     if kept.items:
         if isinstance(now, list):
             now[:] = _with_items(now, kept.items)
+            items.pop(id(now), None)
         return
     if last is None or above is _ABSENT or _digest(now) != kept.given:
         return
@@ -163,15 +169,22 @@ def _put(body: dict[str, Any], kept: KeptField) -> None:
             above[last] = kept.value
     elif isinstance(above, list) and now is not _ABSENT and kept.value is not UNSET:
         above[next(at for at, each in enumerate(above) if each is now)] = kept.value
+        items.pop(id(above), None)
 
 
-def _part(above: Any, part: str | ItemKeys | None) -> Any:
+def _part(above: Any, part: str | ItemKeys | None, items: Items) -> Any:
     if isinstance(part, str):
         return above.get(part, _ABSENT) if isinstance(above, dict) else _ABSENT
     if not part or not isinstance(above, list):
         return _ABSENT
-    found = (each for each in above if isinstance(each, dict) and is_same({key: each.get(key) for key in part}, part))
-    return next(found, _ABSENT)
+    _, by_keys = items.setdefault(id(above), (above, {}))
+    found = by_keys.get(keys := tuple(sorted(part)))
+    if found is None:
+        found = by_keys[keys] = {}
+        for each in above:
+            if isinstance(each, dict):
+                found.setdefault(_encoded({key: each.get(key) for key in keys}), each)
+    return found.get(_encoded(part), _ABSENT)
 
 
 def _with_items(now: list[Any], items: Sequence[tuple[str, Any]]) -> list[Any]:

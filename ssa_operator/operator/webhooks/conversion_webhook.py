@@ -9,21 +9,32 @@ Promises:
 - Two operators don't take `spec.conversion` from each other: the second one says that the first one has it.
 - `spec.conversion` stays when the operator stops. So the API server refuses what needs a conversion until an operator
   answers, and loses no field.
-- A review holds the event loop no longer than the conversion of one object.
+- A CRD that can't be written stops no other one. The log has each refusal, and all are tried again.
+- A review holds the event loop no longer than the conversion of one small object. Large ones, and slow templates, take
+  their turn in the thread of slow renders.
+- A parent that can't be converted is converted as soon as the templates can.
+- An operator that has only started answers as soon as it has listed the CRDs, whatever else it still waits for.
 - No request changes the operator or the cluster.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
+
+from msgspec.structs import replace
 
 from ssa_operator.informers.crds import RESOURCE
 from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.errors import ApiError, NotLeader, Unreachable
 from ssa_operator.kube.api.request import ApplyOptions
 from ssa_operator.kube.clock import SYSTEM, Clock
+from ssa_operator.objects.annotations import NOT_CONVERTED, not_converted
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.render_result import ConversionError
@@ -37,7 +48,9 @@ from ssa_operator.operator.webhooks.registered_webhook import RegisteredWebhook
 from ssa_operator.operator.webhooks.shared_certificate import SharedCertificate, WebhookCertificate
 from ssa_operator.operator.webhooks.webhook_address import WebhookAddress
 from ssa_operator.operator.webhooks.webhook_server import WebhookKind
+from ssa_operator.reconcile.render_turns import SLOW
 from ssa_operator.rendering.jinja.templates import Templates
+from ssa_operator.rendering.values import limits
 from ssa_operator.schema.crd_versions import needed_conversions
 
 log = logging.getLogger("ssa_operator")
@@ -50,6 +63,12 @@ MAX_REQUESTS = 1024
 
 READ_DEADLINE = 20.0
 """Seconds. The API server waits 30 seconds for the answer."""
+
+START_DEADLINE = 10.0
+"""Seconds that a conversion waits for the first list of CRDs."""
+
+SMALL = 4096
+"""Bytes of an object whose conversion takes a moment only: some ten microseconds each."""
 
 _CONVERSION = SecretFields((("spec", "conversion"),))
 
@@ -75,14 +94,18 @@ class ConversionWebhook(RegisteredWebhook):
 
     def _serving(self, certificate: WebhookCertificate) -> None:
         self._key = certificate.seal
+        self._converters.clear()
 
     async def _answer(self, body: bytes) -> dict[str, Any]:
         asked = review.REVIEWS.read(body)
         objects: list[dict[str, Any]] = []
         version = asked.desired.rpartition("/")[2]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(START_DEADLINE):
+                await self._operator.controllers.crds.reflector.synced_or_unavailable()
         for each in asked.objects:
             try:
-                objects.append(self._converter(each).convert(each, version))
+                objects.append(await self._converted(self._converter(each), each, version))
             except ConversionError as error:
                 return review.failed(asked.uid, f"{_name(each)}: {error}")
             except Exception as error:  # noqa: BLE001 - the API server gets an answer in any case
@@ -92,6 +115,18 @@ class ConversionWebhook(RegisteredWebhook):
             # Let reconciles and probes go on.
             await asyncio.sleep(0)
         return review.converted(asked.uid, objects)
+
+    async def _converted(self, converter: Converter, body: dict[str, Any], version: str) -> dict[str, Any]:
+        """An object in a version. Raises ConversionError."""
+
+        def convert() -> dict[str, Any]:
+            return converter.convert_or_mark(body, version)
+
+        if len(encode(body)) <= SMALL:
+            interrupt = limits.Interrupt(time.process_time() + SLOW)
+            with contextlib.suppress(limits.Interrupted), limits.interruptible(interrupt):
+                return convert()
+        return await self._operator.renderer.turns.in_thread(convert)
 
     def _converter(self, body: Mapping[str, Any]) -> Converter:
         """Converts objects of this kind. Raises ConversionError."""
@@ -111,7 +146,7 @@ class ConversionWebhook(RegisteredWebhook):
             self._converters[known.name] = (folder.templates, definition, made)
         return made
 
-    async def _register(self, client: Client, address: WebhookAddress, certificate: WebhookCertificate) -> None:
+    async def _register(self, client: Client, address: WebhookAddress, certificate: WebhookCertificate) -> bool:
         wanted = {
             "strategy": "Webhook",
             "webhook": {
@@ -119,32 +154,71 @@ class ConversionWebhook(RegisteredWebhook):
                 "conversionReviewVersions": ["v1"],
             },
         }
-        for name, definition in self._unneeded():
-            # A newer CRD may need conversions.
-            metadata = {"resourceVersion": definition["metadata"]["resourceVersion"]}
-            patch = {"metadata": metadata, "spec": {"conversion": _NONE}}
-            await client.merge_patch(RESOURCE, "", name, encode(patch))
-            log.info("the CRD %s needs no conversion any more", name)
-        for name, definition in self._crds():
-            conversion = definition["spec"].get("conversion") or {}
-            if conversion == wanted:
-                continue
-            body = {
-                "apiVersion": "apiextensions.k8s.io/v1",
-                "kind": RESOURCE.kind,
-                "metadata": {"name": name},
-                "spec": {"conversion": wanted},
-            }
-            # The path of the webhook is a secret.
-            options = ApplyOptions(manager=field_manager(self._operator.namespace), secret=_CONVERSION)
-            client_config = (conversion.get("webhook") or {}).get("clientConfig") or {}
-            other = "url" if self._service is not None else "service"
-            if other in client_config:
-                # An apply can't remove a field of another manager, and the API server refuses both.
-                patch = {"clientConfig": {**wanted["webhook"]["clientConfig"], other: None}}  # type: ignore[index]
-                await client.merge_patch(RESOURCE, "", name, encode({"spec": {"conversion": {"webhook": patch}}}))
-            await client.apply(RESOURCE, "", name, encode(body), options)
-            log.info("the CRD %s converts by this operator", name)
+        problems: list[str] = []
+        refused: list[str] = []
+        writes = [(name, partial(self._remove, client, name, crd)) for name, crd in self._unneeded()]
+        writes += [(name, partial(self._write, client, name, crd, wanted)) for name, crd in self._crds(problems)]
+        for name, write in writes:
+            try:
+                await write()
+            except (NotLeader, Unreachable):
+                raise
+            except ApiError as error:
+                refused.append(f"the CRD {name} does not convert by this operator: {error}")
+        for message in (*problems, *refused):
+            if message not in self._problems:
+                log.error("%s", message)
+        self._problems = frozenset((*problems, *refused))
+        await self._convert_again(client)
+        return not refused
+
+    async def _convert_again(self, client: Client) -> None:
+        """Write the marked parents in their own version, which converts them if the templates can do it now."""
+        for name, parents in [*self._operator.folders.items()]:
+            crd = self._operator.controllers.crds.get(name)
+            for live in [each for each in parents if NOT_CONVERTED in each.metadata.annotations]:
+                mark = not_converted(live.body)
+                if (
+                    mark is None
+                    or crd is None
+                    or mark.version not in [each["name"] for each in crd["spec"]["versions"]]
+                ):
+                    continue
+                resource = replace(parents.served.resource, version=mark.version)
+                try:
+                    await client.merge_patch(resource, live.identity.namespace, live.identity.name, b"{}")
+                except (NotLeader, Unreachable):
+                    raise
+                except ApiError as error:
+                    log.debug("%s is not converted: %s", live.identity, error)
+
+    async def _remove(self, client: Client, name: str, definition: Mapping[str, Any]) -> None:
+        # A newer CRD may need conversions.
+        metadata = {"resourceVersion": definition["metadata"]["resourceVersion"]}
+        patch = {"metadata": metadata, "spec": {"conversion": _NONE}}
+        await client.merge_patch(RESOURCE, "", name, encode(patch))
+        log.info("the CRD %s needs no conversion any more", name)
+
+    async def _write(self, client: Client, name: str, definition: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+        conversion = definition["spec"].get("conversion") or {}
+        if conversion == wanted:
+            return
+        body = {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": RESOURCE.kind,
+            "metadata": {"name": name},
+            "spec": {"conversion": wanted},
+        }
+        # The path of the webhook is a secret.
+        options = ApplyOptions(manager=field_manager(self._operator.namespace), secret=_CONVERSION)
+        client_config = (conversion.get("webhook") or {}).get("clientConfig") or {}
+        other = "url" if self._service is not None else "service"
+        if other in client_config:
+            # An apply can't remove a field of another manager, and the API server refuses both.
+            patch = {"clientConfig": {**wanted["webhook"]["clientConfig"], other: None}}
+            await client.merge_patch(RESOURCE, "", name, encode({"spec": {"conversion": {"webhook": patch}}}))
+        await client.apply(RESOURCE, "", name, encode(body), options)
+        log.info("the CRD %s converts by this operator", name)
 
     def _unneeded(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """The CRDs whose conversion this operator keeps, and whose versions need none."""
@@ -155,9 +229,8 @@ class ConversionWebhook(RegisteredWebhook):
             if not needed_conversions(definition):
                 yield name, definition
 
-    def _crds(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    def _crds(self, problems: list[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """The CRDs whose folders convert, unless another operator does it."""
-        problems: list[str] = []
         for name, folder in self._operator.controllers.templates.folders.items():
             definition = self._operator.controllers.crds.get(name)
             if definition is None or folder.templates is None or not folder.templates.conversions:
@@ -174,10 +247,6 @@ class ConversionWebhook(RegisteredWebhook):
                 )
             elif needed:
                 yield name, definition
-        for message in problems:
-            if message not in self._problems:
-                log.error("%s", message)
-        self._problems = frozenset(problems)
 
 
 _NONE = {"strategy": "None", "webhook": None}

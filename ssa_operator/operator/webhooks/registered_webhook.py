@@ -76,8 +76,8 @@ class RegisteredWebhook(ABC):
         """The answer to a request. Raises ValueError."""
 
     @abstractmethod
-    async def _register(self, client: Client, address: WebhookAddress, certificate: WebhookCertificate) -> None:
-        """Write the registration. Raises ApiError."""
+    async def _register(self, client: Client, address: WebhookAddress, certificate: WebhookCertificate) -> bool:
+        """Write the registration. Returns whether all of it is written. Raises ApiError."""
 
     async def _stopped(self, client: Client) -> None:  # noqa: B027 - most need nothing
         """Called when the server stops."""
@@ -100,7 +100,7 @@ class RegisteredWebhook(ABC):
                     await self._stopped(client)
 
     def _serving(self, certificate: WebhookCertificate) -> None:  # noqa: B027 - most need nothing
-        """Called with the certificate of the server, before it serves."""
+        """Called with the certificate of the server, before it serves, and with each other one."""
 
     @property
     def _url_host(self) -> str:
@@ -117,19 +117,25 @@ class RegisteredWebhook(ABC):
         """Keep the registration and the certificate up to date."""
         while True:
             self._changed.clear()
-            used = await self._logged(self._update(client, store, server))
+            complete = await self._logged(self._update(client, store, server))
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(RETRY_INTERVAL if used is None else CHECK_INTERVAL):
+                async with asyncio.timeout(CHECK_INTERVAL if complete else RETRY_INTERVAL):
                     await self._changed.wait()
 
-    async def _update(self, client: Client, store: CertificateStore, server: WebhookServer) -> WebhookCertificate:
-        """Write the registration, and use the present certificate. Raises ApiError."""
+    async def _update(self, client: Client, store: CertificateStore, server: WebhookServer) -> bool:
+        """Write the registration, and use the present certificate. Returns whether all of it is written. Raises
+        ApiError.
+        """
         certificate = await store.current()
-        await self._register(client, self._address(f"/{self.kind.path}/{certificate.token}", server.port), certificate)
+        address = self._address(f"/{self.kind.path}/{certificate.token}", server.port)
+        complete = await self._register(client, address, certificate)
         if certificate != server.certificate:
-            await self._clock.sleep(PROPAGATION)
+            # A renewed one is trusted beside its predecessor. Another one replaces it at once.
+            if certificate.token == server.certificate.token:
+                await self._clock.sleep(PROPAGATION)
             server.use(certificate)
-        return certificate
+            self._serving(certificate)
+        return complete
 
     def _address(self, path: str, port: int) -> WebhookAddress:
         if self._service is not None:

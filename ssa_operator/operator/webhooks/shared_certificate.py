@@ -5,6 +5,8 @@ Promises:
   operator's namespace.
 - API servers trust a new pair and the previous one, until that one expires. So replicas may change one after another.
 - If replicas create a pair at the same time, they agree on one: the API server stores one, and the others read it.
+- If the Secret is deleted or loses its content while an operator runs, the operator writes what it knows. So the seal
+  stays.
 - The authority that signs a pair signs nothing else: its key is never stored.
 - The path of the webhook has a random part that can't be guessed and that no renewal changes. So no other pod can ask
   the operator how it judges objects.
@@ -178,23 +180,33 @@ class SharedCertificate:
         self._now = now
         self._name = name
         self._host = host or f"*.{namespace}.svc"
+        self._known: WebhookCertificate | None = None
+        """The last one that the Secret had."""
 
     async def current(self) -> WebhookCertificate:
         while True:
             live = await self._client.find(SECRETS, self._name, self._namespace)
             found = read_certificate(live.body.get("data") or {}) if live is not None else None
-            now = self._now()
-            if found is not None and not found.expires_soon(now) and found.is_for(self._host):
+            if found is not None and found.seal and self._is_usable(found):
+                self._known = found
                 return found
-            made = new_certificate(self._host, now, found, name=self._name)
+            before = self._known if found is None or not found.seal else found
+            if before is not None and self._is_usable(before):
+                made = before
+            else:
+                made = new_certificate(self._host, self._now(), before or found, name=self._name)
             try:
                 await self._store(made, live)
             except ApiError as error:
                 if error.already_exists or error.conflict:
                     continue  # another replica was faster
                 raise
-            log.info("the certificate of the webhook is %s", "made" if found is None else "renewed")
+            log.info("the certificate of the webhook is %s", "made" if before is None else "renewed")
+            self._known = made
             return made
+
+    def _is_usable(self, certificate: WebhookCertificate) -> bool:
+        return not certificate.expires_soon(self._now()) and certificate.is_for(self._host)
 
     async def _store(self, made: WebhookCertificate, live: LiveObject | None) -> None:
         metadata = {"name": self._name, "namespace": self._namespace}

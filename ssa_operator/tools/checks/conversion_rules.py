@@ -1,7 +1,10 @@
 """Checks the conversions of a folder: converts generated objects and examples there and back.
 
 Promises:
-- A field that has a place in both versions, and that the templates alone don't give back, is named.
+- A field that has a place in both versions, and that the templates alone don't give back, or with another value, is
+  named, also in an example.
+- A field that a template reads or renders, and that the version doesn't declare, is found as in a manifest. What it
+  loses is no other finding.
 - A conversion that fails for an object that the CRD accepts, or that gives an object that the other version's schema
   refuses, is an error with its line.
 - A conversion between versions that the CRD doesn't have, or that no object goes, is named.
@@ -9,8 +12,10 @@ Promises:
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from msgspec import Struct
@@ -21,17 +26,22 @@ from ssa_operator.objects.source_location import FieldPath, SourceLocation, fiel
 from ssa_operator.operator.conversion.folder_converters import converter
 from ssa_operator.operator.conversion.rules import Converter
 from ssa_operator.operator.conversion.unconverted import is_same
+from ssa_operator.rendering.conversions import conversion_document
 from ssa_operator.rendering.folder.loaded_folders import Folder
+from ssa_operator.rendering.jinja.expansion import Expansion, ExpansionError
 from ssa_operator.rendering.jinja.templates import Templates
 from ssa_operator.schema.crd_schema import Schema, object_schema
 from ssa_operator.schema.crd_versions import Way, needed_conversions, stored_version
 from ssa_operator.schema.field_errors import OMITTED, FieldError
-from ssa_operator.schema.new_object import new_object
+from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
+from ssa_operator.schema.new_object import new_object, prune
 from ssa_operator.schema.operator_fields import RESERVED
 from ssa_operator.schema.sample_objects import sample_object
 from ssa_operator.schema.samples import Sampler, UnknownValueError, kind_of
 from ssa_operator.tools.checks.checked_project import CheckedProject
+from ssa_operator.tools.checks.field_rules import FolderFields, check_fields
 from ssa_operator.tools.findings.findings import Finding
+from ssa_operator.tools.schema_rules import NO_FIELD, check_schemas
 
 _MISSING = object()
 
@@ -54,8 +64,15 @@ def check_conversions(project: CheckedProject) -> Iterator[Finding]:
         ways = [way for way in needed if way in folder.templates.conversions]
         if len(ways) == len(needed):
             bodies = [each.body for each in project.examples]
-            trip = _Trips(definition=definition, converter=converter(folder.templates, definition), folder=folder)
-            yield from dict.fromkeys(finding for way in ways for finding in trip.findings(way, bodies))
+            trip = _Trips(
+                definition=definition,
+                converter=converter(folder.templates, definition),
+                folder=folder,
+                schemas=project.schemas,
+            )
+            found = [*dict.fromkeys(each for way in ways for each in (*trip.misread(way), *trip.findings(way, bodies)))]
+            misread = any(each.code in ("undeclared-field", "unknown-field") for each in found)
+            yield from (each for each in found if not misread or each.code != "lossy-conversion")
 
 
 def _unused(
@@ -85,6 +102,18 @@ class _Trips(Struct, frozen=True, kw_only=True):
     definition: Mapping[str, Any]
     converter: Converter
     folder: Folder
+    schemas: KubernetesSchemas
+
+    def misread(self, way: Way) -> Iterator[Finding]:
+        """The findings about the fields that the conversion reads."""
+        templates, schema = self.folder.templates, object_schema(self.definition, way[0])
+        if templates is None or schema is None:
+            return
+        expansion = Expansion(templates)
+        with contextlib.suppress(ExpansionError):
+            expansion.expand(templates.conversions[way].name)
+        name = f"{self.folder.name} in {way[0]}"
+        yield from check_fields([FolderFields(folder=name, schema=schema, fields=[*expansion.fields])])
 
     def findings(self, way: Way, examples: Iterable[Mapping[str, Any]]) -> Iterator[Finding]:
         """The findings for objects of a version that go to another one and back."""
@@ -93,7 +122,12 @@ class _Trips(Struct, frozen=True, kw_only=True):
         wanted = (spec["group"], own, spec["names"]["kind"])
         for each in examples:
             if (*split_api_version(str(each.get("apiVersion"))), each.get("kind")) == wanted:
-                yield from self._converted(new_object(each, self.definition, own).body, way)[0]
+                body = new_object(each, self.definition, own).body
+                faults, there, back = self._converted(body, way)
+                yield from faults
+                if there is not None and back is not None:
+                    for path in self.converter.lost_fields(body, there, back):
+                        yield self._lost(path, way, arrives=True)
         least = sample_object(self.definition, own, whole=False)
         if not least.errors:
             yield from self._converted(new_object(least.body, self.definition, own).body, way)[0]
@@ -121,11 +155,19 @@ class _Trips(Struct, frozen=True, kw_only=True):
     ) -> tuple[list[Finding], Mapping[str, Any] | None, Mapping[str, Any] | None]:
         """The findings about an object, and what it is there and back."""
         own, other = way
+        assert self.folder.templates is not None
         try:
             there = self.converter.unaided(body, other)
+            document, is_written = conversion_document(self.folder.templates, body, other)
         except ConversionError as error:
             return [self._failed(error, way)], None, None
-        findings = [
+        body = {**document.body, **{field: there[field] for field in ("apiVersion", "kind", "metadata")}}
+        _, pruned = prune(body, object_schema(self.definition, other))
+        # What a value has more than the other version holds comes back by the annotation.
+        unknown = {f"{NO_FIELD}{field_text(path)}" for path in pruned if is_written(path)}
+        found = check_schemas([replace(document, body=body)], self.schemas) if unknown else ()
+        findings = [replace(each, subject="") for each in found if each.message in unknown]
+        findings += [
             Finding(
                 code="conversion-failed",
                 message=f"{own} to {other} gives an object that {other} refuses: {_shown(error)}",
@@ -158,27 +200,29 @@ class _Trips(Struct, frozen=True, kw_only=True):
         for path in [*_scalars(body)][:_FIELDS]:
             if any(path[: len(each)] == each for each in lost):
                 continue
+            before = value_at(back, path, _MISSING)
+            reaches, varies = None, False
             for changed in self._with_others(body, path, schema, own):
                 faults, there_changed, back_changed = self._converted(changed, way)
                 if faults or there_changed is None or back_changed is None:
                     continue
                 value = value_at(back_changed, path, _MISSING)
-                if is_same(value, value_at(changed, path, _MISSING)) if value is not _MISSING else False:
-                    continue
-                ignored = _is_same_or_missing(value, value_at(back, path, _MISSING))
-                arrives = not is_same(_content(there_changed), _content(there))
-                if (ignored and arrives) or _declares(others, path):
-                    lost.append(path)
-                    yield self._lost(path, way, arrives=arrives)
-                    break
+                varies = varies or not _is_same_or_missing(value, before)
+                if reaches is None and not _is_same_or_missing(value, value_at(changed, path, _MISSING)):
+                    arrives = not is_same(_content(there_changed), _content(there))
+                    reaches = arrives if arrives or _declares(others, path) else None
+            if reaches is not None:
+                lost.append(path)
+                yield self._lost(field_text(path), way, arrives=reaches, changed=varies)
 
-    def _lost(self, path: FieldPath, way: Way, *, arrives: bool) -> Finding:
+    def _lost(self, path: str, way: Way, *, arrives: bool, changed: bool = False) -> Finding:
         own, other = way
-        message = f"{field_text(path)} of {own} has a place in {other}, and doesn't come back from there"
+        message = f"{path} of {own} has a place in {other}, and doesn't come back from there"
+        if changed:
+            message = f"{path} of {own} comes back from {other} with another value"
         missing = (other, own) if arrives else way
-        return Finding(
-            code="lossy-conversion", message=message, fix="write the field here", location=self._location(missing)
-        )
+        fix = "write the same value here" if changed else "write the field here"
+        return Finding(code="lossy-conversion", message=message, fix=fix, location=self._location(missing))
 
     def _with_others(
         self, body: Mapping[str, Any], path: FieldPath, schema: Schema | None, version: str

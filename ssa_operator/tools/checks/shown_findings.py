@@ -17,7 +17,7 @@ from ssa_operator.tools.findings.findings import Finding
 from ssa_operator.tools.schema_rules import NO_FIELD
 
 _OF_LINE: Mapping[str, frozenset[str]] = {
-    "undeclared-field": frozenset({"render-error"}),
+    "undeclared-field": frozenset({"render-error", "conversion-failed"}),
     "unknown-field": frozenset({"render-error"}),
     "unknown-kind": frozenset({"render-error"}),
     "unknown-resource": frozenset({"template-error"}),

@@ -507,7 +507,8 @@ CODES: Mapping[str, Code] = {
         severity=Severity.WARNING,
         title="a field that a conversion there and back loses",
         explanation=(
-            "The field has a place in both versions, but the templates in _convert/ don't give its value back. The "
+            "The field has a place in both versions, but the templates in _convert/ don't give its value back, or give "
+            "another one. The "
             "annotation ssa-operator.dev/unconverted keeps the value, but users of the other version don't see it, and "
             "what they write there has no effect on it. Write the field in both templates. If you mean it, accept the "
             "warning with a comment in the first line of the file: {# check: lossy-conversion, REASON #}."

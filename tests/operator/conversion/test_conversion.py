@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,11 @@ import pytest
 
 from ssa_operator.informers.crds import RESOURCE
 from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import ApplyOptions
 from ssa_operator.kube.api.resource import Resource
-from ssa_operator.objects.annotations import UNCONVERTED
+from ssa_operator.kube.clock import SYSTEM
+from ssa_operator.objects.annotations import UNCONVERTED, not_converted
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.operator.conversion.folder_converters import converter_of
@@ -23,12 +25,14 @@ from ssa_operator.operator.crd_files import load_crds, schema_files
 from ssa_operator.operator.crd_installation import CRDInstaller, conversion_remark
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.permissions.operator_needs import CONVERSION
-from ssa_operator.operator.storage_migration import migrate
+from ssa_operator.operator.storage_migration import MigrationError, migrate
 from ssa_operator.operator.stored_objects import CRDPlan, plan_crds
 from ssa_operator.operator.webhooks.conversion_webhook import ConversionWebhook
+from ssa_operator.operator.webhooks.shared_certificate import SharedCertificate, new_certificate
 from ssa_operator.rendering.folder.installation import Installation
+from tests.operator.admission_policies import validating
 from tests.operator.conversion.sites import OLD_SCHEMA, SCHEMA, TO_V1, TO_V1ALPHA1, kept, write
-from tests.operator.harness import PATIENCE, Desk, operating
+from tests.operator.harness import PATIENCE, Desk, operating, ready_condition
 
 pytestmark = pytest.mark.cluster
 
@@ -87,15 +91,18 @@ class Sites:
                 with contextlib.suppress(asyncio.CancelledError):
                     await serving
 
-    async def until_converted(self, version: str, name: str = "web") -> dict[str, Any]:
-        """The object, once the API server knows who converts it."""
+    async def until_converted(
+        self, version: str, name: str = "web", accept: Callable[[dict[str, Any]], bool] = lambda _: True
+    ) -> dict[str, Any]:
+        """The object, once the API server knows who converts it, and `accept` accepts it."""
         async with asyncio.timeout(PATIENCE):
             while True:
                 try:
-                    return await self.get(version, name)
+                    if accept(found := await self.get(version, name)):
+                        return found
                 except Exception as error:  # noqa: BLE001 - any other is the last one at the deadline
                     refused = error
-                    await asyncio.sleep(0.05)
+                await asyncio.sleep(0.05)
         raise refused
 
     async def plan(self) -> CRDPlan:
@@ -201,18 +208,16 @@ async def test_an_object_of_one_version_is_read_watched_and_written_in_the_other
         await client.merge_patch(sites.resource("v1alpha1"), desk.namespace, "web", b"{}")
         assert (await sites.get("v1"))["metadata"]["resourceVersion"] == read["metadata"]["resourceVersion"]
 
+        # An object that can't be converted says so, and stops no list.
         sites.convert("v1-to-v1alpha1.yaml.j2", "spec:\n  image: {{ fail('not today') }}\n")
-        async with asyncio.timeout(PATIENCE):
-            message = ""
-            while "not today" not in message:
-                try:
-                    await sites.get("v1alpha1")
-                except Exception as error:  # noqa: BLE001 - its words count
-                    message = str(error)
-                await asyncio.sleep(0.05)
-        assert f"Site {desk.namespace}/web: sites.{sites.group}/_convert/v1-to-v1alpha1.yaml.j2:2: not today" in message
+        found = await sites.until_converted("v1alpha1", accept=lambda body: not_converted(body) is not None)
+        mark = not_converted(found)
+        assert mark is not None
+        assert (mark.version, found.get("spec")) == ("v1", None)
+        assert mark.message == f"sites.{sites.group}/_convert/v1-to-v1alpha1.yaml.j2:2: not today"
+        assert len((await client.list(sites.resource("v1alpha1"), desk.namespace))[0]) == 2
         sites.convert("v1-to-v1alpha1.yaml.j2", TO_V1ALPHA1)
-        await sites.until_converted("v1alpha1")
+        await sites.until_converted("v1alpha1", accept=lambda body: not_converted(body) is None)
 
     assert (await sites.get("v1"))["spec"]["replicas"] == {"min": 3}
     with pytest.raises(Exception, match="conversion webhook"):
@@ -250,3 +255,80 @@ async def test_an_object_of_one_version_is_read_watched_and_written_in_the_other
             resource,
             lambda body: body["spec"]["conversion"] == {"strategy": "None"},
         )
+
+
+async def test_a_stored_object_that_can_not_be_converted_is_named_and_stops_no_other(
+    desk: Desk, client: Client, sites: Sites
+) -> None:
+    schema, resource = sites.templates / f"sites.{sites.group}" / "_schema.yaml", f"sites.{sites.group}"
+    schema.write_text(OLD_SCHEMA)
+    assert await install(client, sites.templates) == {}
+    for name in ("bad", "good", "web"):
+        await sites.apply("v1alpha1", "a", {"image": name, "count": 4, "size": "large"}, name)
+    schema.write_text(SCHEMA)
+    refuses_bad = TO_V1.replace("{{ spec.image }}", "{{ fail('not this one') if spec.image == 'bad' else spec.image }}")
+    sites.convert("v1alpha1-to-v1.yaml.j2", refuses_bad)
+    assert "not this one" in (await install(client, sites.templates))[resource]
+    await CRDInstaller(client, [], [sites.templates], keep_data=False).install()
+
+    async with sites.converting():
+        await desk.until("configmaps", "good", lambda body: body["data"] == {"image": "good"})
+        view = await desk.view(resource)
+        found = await view.until("bad", lambda body: "not this one" in ready_condition(body).get("message", ""))
+        assert (
+            f"can't be converted from v1alpha1: {resource}/_convert/v1alpha1-to-v1.yaml.j2:2"
+            in (ready_condition(found)["message"])
+        )
+        assert (await sites.get("v1alpha1", "bad"))["spec"] == {"image": "bad", "count": 4, "size": "large"}
+
+        # Neither this one nor one that a policy refuses stops the migration of the others.
+        probe = {"metadata": {"labels": {"a": "b"}}}
+        policy = validating(desk, sites.group, "sites", "object.metadata.name != 'web'", "'no'", probe=probe)
+        async with policy:
+            with pytest.raises(MigrationError) as failed:
+                await migrate(client, resource)
+        first, *others = str(failed.value).splitlines()
+        assert first == f"{resource}: 2 of 3 objects can't be stored in v1:"
+        assert ["not this one" in others[0], "denied request: no" in others[1]] == [True, True], others
+        assert (await sites.crd())["status"]["storedVersions"] == ["v1alpha1", "v1"]
+
+        # The operator converts it once the template can.
+        sites.convert("v1alpha1-to-v1.yaml.j2", TO_V1)
+        await desk.until("configmaps", "bad", lambda body: body["data"] == {"image": "bad"})
+        assert (await sites.get("v1", "bad"))["spec"]["replicas"] == {"min": 4}
+        assert await migrate(client, resource) == ["v1alpha1"]
+
+        # Now an object of v1alpha1 is one that is being written.
+        sites.convert("v1alpha1-to-v1.yaml.j2", refuses_bad)
+        async with asyncio.timeout(PATIENCE):
+            message = ""
+            while "not this one" not in message:
+                try:
+                    await sites.apply("v1alpha1", "a", {"image": "bad", "count": 4}, "worse")
+                    await desk.delete(resource, "worse")
+                except ApiError as error:
+                    message = str(error)
+                await asyncio.sleep(0.05)
+        sites.convert("v1alpha1-to-v1.yaml.j2", TO_V1)
+        for name in ("bad", "good", "web"):
+            await desk.delete(resource, name)
+
+
+async def test_the_key_of_the_seals_outlives_its_secret(desk: Desk) -> None:
+    def store() -> SharedCertificate:
+        return SharedCertificate(desk.client, desk.namespace, SYSTEM.now, name="seals")
+
+    running = store()
+    first = await running.current()
+    assert await store().current() == first
+    await desk.delete("secrets", "seals")
+    assert await running.current() == first
+    assert await store().current() == first
+    await desk.patch("secrets", "seals", data={"seal": None})
+    assert (await running.current()).seal == first.seal
+    # What another operator has written counts for all.
+    other = new_certificate(f"*.{desk.namespace}.svc", SYSTEM.now())
+    await desk.patch("secrets", "seals", data=other.data)
+    assert await running.current() == other
+    await desk.delete("secrets", "seals")
+    assert await running.current() == other

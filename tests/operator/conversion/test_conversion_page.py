@@ -44,9 +44,9 @@ def templates(tmp_path: Path) -> Path:
     return tmp_path / "templates"
 
 
-def change(templates: Path, before: str, after: str) -> None:
-    """Change the conversion to v1alpha1."""
-    path = templates / SITES / "_convert/v1-to-v1alpha1.yaml.j2"
+def change(templates: Path, before: str, after: str, way: str = "v1-to-v1alpha1") -> None:
+    """Change a conversion."""
+    path = templates / SITES / f"_convert/{way}.yaml.j2"
     text = path.read_text()
     assert before in text
     path.write_text(text.replace(before, after))
@@ -72,11 +72,11 @@ def test_the_page_shows_the_findings_about_a_field_that_is_lost(templates: Path)
 
 
 def test_the_page_shows_why_an_object_is_not_converted(templates: Path) -> None:
-    change(templates, "replicas.min", "replicas.mim")
+    change(templates, "spec.count", "spec.coumt", "v1alpha1-to-v1")
     with pytest.raises(ConversionError) as failed:
-        sites(templates).convert(site("v1", {"image": "nginx", "replicas": {"min": 2}}), "v1alpha1")
+        sites(templates).convert_or_mark(site("v1alpha1", {"image": "nginx", "count": 2}, namespace="default"), "v1")
     message = f"Kind=Site failed: Site default/web: {failed.value}\n"
-    assert message in shown("kubectl get sites.v1alpha1.example.com\n").text
+    assert message in shown("kubectl apply -f web.yaml\n").text
 
 
 def test_the_page_shows_what_installing_the_crd_warns_of(templates: Path, monkeypatch: pytest.MonkeyPatch) -> None:

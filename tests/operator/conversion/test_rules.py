@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from ssa_operator.objects.annotations import UNCONVERTED
+from ssa_operator.objects.annotations import NOT_CONVERTED, UNCONVERTED, not_converted
 from ssa_operator.objects.render_result import ConversionError
 from ssa_operator.operator.conversion.rules import Converter
-from ssa_operator.schema.new_object import new_object
-from tests.operator.conversion.sites import SCHEMA, TO_V1, kept, site, sites, write
+from ssa_operator.rendering.folder.loaded_folders import load
+from ssa_operator.rendering.render import render
+from ssa_operator.schema.crd_schema import object_schema
+from ssa_operator.schema.new_object import defaulted, new_object
+from tests.instruction_counts import is_linear
+from tests.operator.conversion.sites import SCHEMA, SITES, TO_V1, kept, site, sites, write
 
 NAMES = st.sampled_from(["a", "b", "c"])
 TEXTS = st.sampled_from(["", "x", "y", "'\"{{"])
@@ -163,15 +170,134 @@ def test_an_annotation_that_is_not_the_operators_is_ignored(converter: Converter
     assert converter.convert(body, "v1")["spec"] == {"image": "a", "replicas": {"min": 2}}
 
 
-def test_a_seal_counts_only_for_its_own_object(converter: Converter, tmp_path: Path) -> None:
+def test_a_seal_counts_only_for_its_own_object(converter: Converter) -> None:
+    stored = site("v1", {"image": "a", "replicas": {"min": 1, "max": 5}, "zone": "z"}, {"pods": 3})
+    read = converter.convert(stored, "v1alpha1")
+    copy = converter.convert(read | {"metadata": read["metadata"] | {"uid": "u2"}}, "v1")
+    assert (copy.get("status"), copy["spec"]) == ({}, {"image": "a", "replicas": {"min": 1, "max": 5}})
+
+
+def test_an_annotation_that_was_not_sealed_is_no_record(converter: Converter, tmp_path: Path) -> None:
     stored = site("v1", {"image": "a", "replicas": {"min": 1, "max": 5}}, {"pods": 3})
     read = converter.convert(stored, "v1alpha1")
-    for changed, by in (
-        (read | {"metadata": read["metadata"] | {"uid": "u2"}}, converter),
-        (read, sites(write(tmp_path), b"other")),
-    ):
-        found = by.convert(changed, "v1")
-        assert (found.get("status"), found["spec"]["replicas"]) == ({}, {"min": 1, "max": 5})
+    found = sites(write(tmp_path), b"other").convert(read, "v1")
+    assert (found.get("status"), found["spec"]["replicas"]) == ({}, {"min": 1})
+    forged = json.dumps({"v1": {"fields": [{"path": ["spec", "replicas", "max"], "value": 5}]}})
+    body = site("v1alpha1", {"image": "a", "count": 1}, annotations={UNCONVERTED: forged})
+    assert converter.convert(body, "v1")["spec"]["replicas"] == {"min": 1}
+
+
+def fields_of_a_user(converter: Converter, size: int) -> dict[str, Any]:
+    fields: list[dict[str, Any]] = [{"path": ["spec", "notes", f"n{at}"], "value": "x"} for at in range(size)]
+    fields.append({"path": ["spec", "replicas", "max"], "value": -1})
+    annotations = {UNCONVERTED: json.dumps({"v1": {"fields": fields}})}
+    return site("v1alpha1", {"image": "a", "count": 1, "notes": {"a": "x" * size}}, annotations=annotations)
+
+
+def fields_of_a_copy(converter: Converter, size: int) -> dict[str, Any]:
+    notes = {f"n{at}": "x" for at in range(size)}
+    stored = site("v1", {"image": "a", "replicas": {"min": 1, "max": 5}, "notes": notes})
+    read = converter.convert(stored, "v1alpha1")
+    return read | {"metadata": read["metadata"] | {"uid": "u2"}}
+
+
+def a_field_of_each_port(converter: Converter, size: int) -> dict[str, Any]:
+    ports = [{"name": f"p{at}", "protocol": "UDP"} for at in range(size)]
+    return converter.convert(site("v1", {"image": "a", "replicas": {"min": 1}, "ports": ports}), "v1alpha1")
+
+
+def the_same_record_again_and_again(converter: Converter, size: int) -> dict[str, Any]:
+    body = a_field_of_each_port(converter, size)
+    annotations = body["metadata"]["annotations"]
+    record = json.loads(annotations[UNCONVERTED])
+    record["v1"]["fields"] = [{"path": ["spec", "ports"], "value": []}]
+    return body | {
+        "metadata": body["metadata"]
+        | {"annotations": annotations | {f"{UNCONVERTED}-{at}": json.dumps(record) for at in range(size)}}
+    }
+
+
+@pytest.mark.parametrize(
+    ("prepare", "size"),
+    [
+        (fields_of_a_user, 40),
+        (fields_of_a_copy, 40),
+        (a_field_of_each_port, 200),
+        (the_same_record_again_and_again, 40),
+    ],
+)
+def test_a_conversion_takes_as_long_as_the_object_is(
+    converter: Converter, prepare: Callable[[Converter, int], dict[str, Any]], size: int
+) -> None:
+    def converting(size: int) -> Callable[[], object]:
+        body = prepare(converter, size)
+        return lambda: converter.convert(body, "v1")
+
+    assert is_linear(converting, small=size)
+
+
+def stored_before(converter: Converter) -> Converter:
+    """The same, in a cluster where objects may still be stored in v1alpha1."""
+    return replace(converter, definition={**converter.definition, "status": {"storedVersions": ["v1alpha1", "v1"]}})
+
+
+NO_WAY = "spec: {image: \"{{ 'x' if spec.image != 'bad' else fail('not this one') }}\"}\n"
+
+
+def test_an_object_that_can_not_be_converted_is_refused_when_it_is_written(tmp_path: Path) -> None:
+    converter = sites(write(tmp_path, to_v1=NO_WAY))
+    with pytest.raises(ConversionError, match="not this one"):
+        converter.convert_or_mark(site("v1alpha1", {"image": "bad", "count": 1}), "v1")
+
+
+def test_a_stored_object_that_can_not_be_converted_is_marked_and_keeps_its_content(tmp_path: Path) -> None:
+    converter = stored_before(sites(write(tmp_path, to_v1=NO_WAY)))
+    body = site("v1alpha1", {"image": "bad", "count": 3}, {"address": "a", "observedGeneration": 1})
+    marked = converter.convert_or_mark(body, "v1")
+    mark = not_converted(marked)
+    assert mark is not None
+    assert "not this one" in mark.message
+    assert (marked["apiVersion"], marked.get("spec"), marked["status"]) == (
+        "example.com/v1",
+        None,
+        {"observedGeneration": 1},
+    )
+    # The operator neither renders what it can't see, nor takes it for empty.
+    folder = load(tmp_path / "templates").folders[SITES]
+    rendered = render(folder, marked)
+    assert rendered.documents == ()
+    assert "can't be converted from v1alpha1" in str(rendered.problems[0])
+    assert len(render(folder, site("v1", {"image": "a"})).documents) == 1
+    # The API server adds defaults, and the operator its status.
+    served = defaulted(marked, object_schema(converter.definition, "v1")) | {"status": {"observedGeneration": 2}}
+    assert converter.convert_or_mark(served, "v1alpha1") == body | {"status": {"address": "a", "observedGeneration": 2}}
+    better = sites(write(tmp_path, to_v1=TO_V1))
+    assert better.convert(served, "v1alpha1")["spec"] == body["spec"]
+    # Nobody but the operator can mark an object.
+    forged = json.dumps({"version": "v1", "message": "x", "content": mark.content, "seal": mark.seal})
+    served = site("v1", {"image": "a", "replicas": {"min": 1}}, annotations={NOT_CONVERTED: forged})
+    assert converter.convert(served, "v1alpha1")["spec"] == {"image": "a", "count": 1}
+
+
+def test_an_object_that_is_only_read_in_the_other_version_is_marked_however_large_it_is(converter: Converter) -> None:
+    zone = "".join(random.Random(1).choices("abcdefghijklmnopqrstuvwxyz0123456789", k=500_000))
+    body = site("v1", {"image": "a", "replicas": {"min": 1}, "zone": zone})
+    marked = converter.convert_or_mark(body, "v1alpha1")
+    mark = not_converted(marked)
+    assert mark is not None
+    assert "of at most 262144" in mark.message
+    with pytest.raises(ConversionError, match="write it in v1"):
+        converter.convert_or_mark(marked, "v1")
+    with pytest.raises(ConversionError, match="write it in v1"):
+        converter.convert_or_mark(marked | {"spec": {"image": "b", "count": 1}}, "v1")
+    # One that fits, such as a text that can be compressed, comes back.
+    body["spec"]["zone"] = "z" * 500_000
+    marked = converter.convert_or_mark(body, "v1alpha1")
+    assert converter.convert_or_mark(marked, "v1") == body
+    # In the stored version it would lose its content with the next write.
+    old = site("v1alpha1", {"image": "a", "count": 1, "size": zone})
+    with pytest.raises(ConversionError, match="of at most 262144"):
+        stored_before(converter).convert_or_mark(old, "v1")
 
 
 def test_two_other_versions_go_by_way_of_the_stored_one(tmp_path: Path) -> None:

@@ -1,0 +1,132 @@
+"""The conversion webhook by itself: what it writes and answers, whatever else fails."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ssa_operator.kube.api.errors import ApiError, ErrorStatus
+from ssa_operator.kube.api.resource import Resource
+from ssa_operator.kube.clock import SYSTEM
+from ssa_operator.objects.annotations import NOT_CONVERTED
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.operator.conversion.rules import Converter
+from ssa_operator.operator.webhooks.conversion_webhook import SMALL, ConversionWebhook
+from ssa_operator.operator.webhooks.shared_certificate import new_certificate
+from ssa_operator.operator.webhooks.webhook_address import WebhookAddress
+from ssa_operator.reconcile.render_turns import RenderTurns
+
+CRDS = ("ones.example.com", "refused.example.com", "twos.example.com")
+
+
+def crd(name: str) -> dict[str, Any]:
+    versions = [
+        {"name": each, "storage": each == "v1", "schema": {"openAPIV3Schema": {"type": "object", "title": each}}}
+        for each in ("v1", "v2")
+    ]
+    return {"metadata": {"name": name, "resourceVersion": "1"}, "spec": {"versions": versions}}
+
+
+class Reflector:
+    """CRDs that are not listed yet."""
+
+    def __init__(self) -> None:
+        self.listed = asyncio.Event()
+
+    async def synced_or_unavailable(self) -> None:
+        await self.listed.wait()
+
+
+def operator() -> Any:
+    """An operator whose folders convert the CRDs."""
+    conversions = dict.fromkeys((("v1", "v2"), ("v2", "v1")))
+    folder = SimpleNamespace(templates=SimpleNamespace(conversions=conversions))
+    known = {name: crd(name) for name in CRDS}
+    crds = SimpleNamespace(get=known.get, reflector=Reflector())
+    return SimpleNamespace(
+        namespace="ops",
+        folders={},
+        options=SimpleNamespace(conversion_service=None),
+        controllers=SimpleNamespace(crds=crds, templates=SimpleNamespace(folders=dict.fromkeys(CRDS, folder))),
+        renderer=SimpleNamespace(turns=RenderTurns()),
+    )
+
+
+class Refusing:
+    """A client that may write all CRDs but one."""
+
+    def __init__(self) -> None:
+        self.applied: list[str] = []
+        self.patched: list[tuple[str, str]] = []
+
+    async def merge_patch(self, resource: Resource, _namespace: str, name: str, body: bytes) -> None:
+        assert body == b"{}"
+        self.patched.append((resource.version, name))
+
+    async def apply(self, _resource: Any, _namespace: str, name: str, _body: bytes, _options: Any) -> None:
+        if name.startswith("refused"):
+            raise ApiError(f"apply of {name}", ErrorStatus(code=403, reason="Forbidden", message="not allowed"))
+        self.applied.append(name)
+
+
+async def test_a_crd_that_can_not_be_written_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    webhook, client = ConversionWebhook(operator(), None, 0), Refusing()
+    certificate = new_certificate("127.0.0.1", SYSTEM.now())
+    for _ in range(2):
+        client.applied = []
+        written = await webhook._register(client, WebhookAddress(path="/convert/x", url="https://a"), certificate)  # type: ignore[arg-type]
+        assert (written, client.applied) == (False, ["ones.example.com", "twos.example.com"])
+    (message,) = [each for each in caplog.messages if "does not convert" in each]
+    assert message.startswith("the CRD refused.example.com does not convert by this operator: ")
+
+
+async def test_a_review_waits_for_the_crds_and_large_objects_leave_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    served = operator()
+    webhook = ConversionWebhook(served, None, 0)
+    threads = []
+
+    def convert(body: dict[str, Any], _version: str) -> dict[str, Any]:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return body
+
+    converter: Any = SimpleNamespace(convert_or_mark=convert)
+    found: Converter = converter
+    monkeypatch.setattr(webhook, "_converter", lambda _: found)
+    objects = [{"apiVersion": "example.com/v1", "kind": "One", "spec": "x" * size} for size in (1, SMALL)]
+    request = {"uid": "u", "desiredAPIVersion": "example.com/v2", "objects": objects}
+    review = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request}
+    answer = asyncio.create_task(webhook._answer(json.dumps(review).encode()))
+    await asyncio.sleep(0)
+    assert threads == []
+    served.controllers.crds.reflector.listed.set()
+    assert (await answer)["response"]["convertedObjects"] == objects
+    assert threads == [True, False]
+
+
+def marked(name: str, version: str) -> LiveObject:
+    text = json.dumps({"version": version, "message": "no image"})
+    metadata = {"name": name, "namespace": "a", "uid": name, "annotations": {NOT_CONVERTED: text}}
+    return LiveObject.of(
+        {"apiVersion": "example.com/v1", "kind": "One", "metadata": {**metadata, "resourceVersion": "1"}}
+    )
+
+
+async def test_only_a_version_of_the_crd_is_written_for_an_object_that_says_it_is_not_converted() -> None:
+    class Parents(list[LiveObject]):
+        served = SimpleNamespace(
+            resource=Resource(group="example.com", version="v1", kind="One", plural="ones", namespaced=True)
+        )
+
+    served = operator()
+    served.folders = {"ones.example.com": Parents([marked("a", "v2"), marked("b", "v2/namespaces/other/ones/x")])}
+    client: Any = Refusing()
+    address = WebhookAddress(path="/convert/x", url="https://a")
+    await ConversionWebhook(served, None, 0)._register(client, address, new_certificate("127.0.0.1", SYSTEM.now()))
+    assert client.patched == [("v2", "a")]
