@@ -13,7 +13,8 @@ Promises:
 - Objects that the parent lives in are not deleted. An object whose end waits for the parent is deleted, but its end is
   not awaited.
 - Objects that can't be read or created in a namespace that ends don't block the deletion.
-- Children that the garbage collector has orphaned are left behind (reconcile.orphaning.rules).
+- Before the first object is deleted, the parent shows that its children are being deleted (reconcile.orphaning.rules):
+  by a child that keeps its owner reference until the parent is gone, or else by a record.
 
 How it works:
 No phase of the deletion is stored. Each reconcile makes the whole plan again from the objects that exist and from two
@@ -48,8 +49,9 @@ from ssa_operator.objects.dependency_graph import graph
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.manifest import FOREGROUND
 from ssa_operator.objects.render_result import Rendered
-from ssa_operator.reconcile.document_steps import identity_of, step_for_document, step_for_wait
+from ssa_operator.reconcile.document_steps import identity_of, step_for_wait
 from ssa_operator.reconcile.finalization.deletion_cycles import may_wait_for_parents
 from ssa_operator.reconcile.finalization.hooks import DONE, is_done, is_failed_job, order_hooks, plan_hooks
 from ssa_operator.reconcile.finalization.stuck_deletions import deletion_text
@@ -124,7 +126,9 @@ def make_finalization(observed: Observed, rendered: Rendered, context: DeletionC
         awaited.append(f"children that are deleted after the finalize hooks: {len(after_hooks)}")
     return Finalization(
         plan=Plan(steps=(*running, *deletions, *others), rendered=rendered, observed=observed),
-        records=_records_before_acting(observed, hooks, hooks_done=hooks_done and bool(deletions)),
+        records=_records_before_acting(
+            observed, hooks, begins=hooks_done and bool(deletions), proven=_is_proven(observed, others)
+        ),
         hooks_done=hooks_done,
         finished=hooks_done and not deletions,
         awaited="; ".join(awaited),
@@ -137,20 +141,6 @@ def make_finalization(observed: Observed, rendered: Rendered, context: DeletionC
         ),
         needs_person=bool(unknown) or any(step.identity in context.unread for step in deletions),
     )
-
-
-def was_orphaned(observed: Observed, rendered: Rendered) -> bool:
-    """Whether the garbage collector has orphaned the parent's children: none of those that the templates give an owner
-    reference has it.
-    """
-    steps = (step_for_document(observed, document) for document in rendered.without_hooks.documents)
-    owned = [
-        step.live
-        for step in steps
-        if step.manifest is not None and step.manifest.owned and step.live is not None and step.live.owned_fields()
-    ]
-    children = [live for live in owned if live.belongs_to(observed.parent.uid)]
-    return bool(children) and not any(is_owned(live, observed.parent.uid) for live in children)
 
 
 def advances_deletion(outcomes: Iterable[Outcome], now: float) -> bool:
@@ -303,16 +293,28 @@ def _why_it_remains(observed: Observed, live: LiveObject) -> str:
     return f"stays: {why}" if why else "remains until its parent is deleted"
 
 
-def _records_before_acting(observed: Observed, hooks: Sequence[Step], *, hooks_done: bool) -> ParentRecords:
-    """The records that the parent has to keep before the plan is carried out.
+def _is_proven(observed: Observed, others: Iterable[Step]) -> bool:
+    """Whether another process will see by these children that the deletion takes them along, until the parent is
+    gone.
+    """
+    if FOREGROUND in observed.parent.metadata.finalizers:
+        return False
+    lives = (step.live for step in others if step.live is not None and not step.live.deleting)
+    return any(is_owned(live, observed.parent.uid) for live in lives)
+
+
+def _records_before_acting(observed: Observed, hooks: Sequence[Step], *, begins: bool, proven: bool) -> ParentRecords:
+    """The records that the parent has to keep before the plan is carried out. `begins`: whether objects are deleted.
 
     Hooks are recorded as done before the first object is deleted: a Job that its TTL removes meanwhile must not run
-    again.
+    again. Without hooks, the record alone shows the next process that the deletion has begun.
     """
     records = observed.records.with_children(
         step.identity for step in hooks if step.manifest is not None and step.manifest.deleted_by_operator
     )
-    if hooks_done:
+    if begins:
         done = {HOOK + identity_key(step.identity): DONE for step in hooks}
+        if not (done or proven or records.deletes_children):
+            done = {HOOK: DONE}
         records = replace(records, once_records={**records.once_records, **done})
     return records
