@@ -29,7 +29,7 @@ point.
 3. When the hooks are done and no such object is left, nothing keeps the parent.
 
 An object leaves the plan only when a watch that has synced, or a read, shows that it is gone or has lost the label of
-the parent, or when the cluster no longer serves its kind. An object that may exist is waited for. Three cases end this
+the parent, or when the CRD of its kind was deleted. An object that may exist is waited for. Three cases end this
 wait nevertheless, because it would have no end: the deletion of the object waits for the parent itself (`cycles`), its
 namespace has ended, or it can't be read in a namespace that ends. If the operator may not read what decides this, the
 wait goes on and `needs_person` says so.
@@ -245,19 +245,14 @@ def _deletion_step(observed: Observed, identity: Identity) -> Step | None:
     """The step of one object that has to be deleted, None if the parent has no such object any more."""
     kind = observed.children.kinds.get(identity.group_kind)
     if kind is None:
-        return None  # The cluster no longer serves the kind, so it has no object of it.
+        why = observed.children.unserved.get(identity.group_kind)
+        return _unreachable_step(identity, f"may exist: {why}") if why else None
     watch = kind.within(identity.namespace)
     live = observed.children.objects.get(identity)
     if _goes_with_namespace(observed, identity, live, watch):
         return None
     if watch.problem and (live is not None or not watch.was_synced):
-        return Step(
-            action=Action.REFUSE,
-            identity=identity,
-            reason=watch.problem,
-            problem=FailureReason.APPLY_FAILED,
-            needs_permission=watch.needs_permission,
-        )
+        return _unreachable_step(identity, watch.problem, needs_permission=watch.needs_permission)
     if not watch.synced and not watch.problem:
         reason = f"waits: the watch of {identity.group_kind} is not synced yet"
         return Step(action=Action.WAIT, identity=identity, reason=reason)
@@ -269,6 +264,12 @@ def _deletion_step(observed: Observed, identity: Identity) -> Step | None:
     if live.deleting:
         return Step(action=Action.KEEP, identity=identity, live=live, reason=deletion_text(live))
     return Step(action=Action.PRUNE, identity=identity, live=live, reason="is deleted with its parent")
+
+
+def _unreachable_step(identity: Identity, why: str, *, needs_permission: bool = False) -> Step:
+    """The step of an object that can't be seen now."""
+    problem = FailureReason.APPLY_FAILED
+    return Step(action=Action.REFUSE, identity=identity, reason=why, problem=problem, needs_permission=needs_permission)
 
 
 def _goes_with_namespace(observed: Observed, identity: Identity, live: LiveObject | None, watch: KindState) -> bool:
