@@ -301,3 +301,24 @@ async def test_a_deletion_while_no_operator_runs_takes_the_children_along_as_lon
         await desk.gone(ECHOES, "web")
         await desk.gone(ROLES, f"{desk.namespace}-web")
         await desk.gone(MAPS, "web-plain")
+
+
+SHARED_ROLE = ROLE.replace("{{ name }}", "common\n  annotations: {ssa-operator.dev/apply: Shared}").replace(
+    "rules: []", "rules: [{apiGroups: [''], resources: [pods], verbs: ['{{ spec.replicas }}']}]"
+)
+
+
+async def test_an_owner_that_was_deleted_without_its_children_does_not_keep_a_shared_object(
+    desk: Desk, operate: Operate, templates: Path
+) -> None:
+    folder = only(templates, role=SHARED_ROLE, plain=map_template("plain", x="1")) / ECHOES
+    (folder / "_settings.yaml").write_text("clusterScope: true\n")
+    role = f"{desk.namespace}-common"
+    async with operate(templates=templates):
+        for name in ("web", "other"):
+            await desk.apply_until_ready(echo(name, 1))
+        await desk.kubectl("delete", "echo", "web", "--cascade=orphan")
+        await desk.apply_until_ready(echo("other", 2))
+        assert (await desk.read(ROLES, role))["rules"][0]["verbs"] == ["2"]
+        await desk.delete("echo", "other")
+        await desk.gone(ROLES, role)
