@@ -67,6 +67,8 @@ class Parent(Struct, frozen=True, kw_only=True):
     """A sentence about what the operator can't report because the CRD doesn't declare it."""
     cache: Cache
     """The cache that the parent was read from. The operator's own writes to the parent go there."""
+    is_abandoned: bool = False
+    """Whether its template folder was removed, so that nothing is applied for it any more."""
     orphans_children: bool | None = False
     """Whether it is being deleted without its children (`kubectl delete --cascade=orphan`); None if this process has
     not seen the deletion begin.
@@ -197,6 +199,8 @@ class ParentInformer(Generic[State]):
         self.kind_changes = 0
         self.crd_refusal: str | None = None
         """Why the CRD of `--install-crds` is not applied, None if it is."""
+        self.is_abandoned = False
+        """Whether the folder was removed while parents have the operator's finalizer."""
         self.serve(served)
         self._listener = listener
         self._new = new
@@ -312,6 +316,7 @@ class ParentInformer(Generic[State]):
             unreported=self._unreported,
             crd_refusal=self.crd_refusal,
             cache=self._cache,
+            is_abandoned=self.is_abandoned,
             orphans_children=live.deleting and (orphans_children(live) or self._deletions.get(live.uid)),
         )
 

@@ -32,32 +32,28 @@ async def outdated_owners(client: Client, crd: Mapping[str, Any], going: Collect
     """A sentence on the objects whose owner references name another version than the CRD serves, or one that is
     `going`; None if there are none. Raises ApiError if discovery fails.
     """
-    spec, good = crd["spec"], served_versions(crd).difference(going)
-    found, unread = dict[str, str](), list[str]()
+    good, found, unread = served_versions(crd).difference(going), list[str](), list[str]()
     for resource in await RESTMapper(client).resources():
         if not {"list", "patch"} <= resource.verbs:
             continue
-        scope = Scope(resource, label_selector=PARENT_UID_LABEL, metadata_only=True)
         try:
-            lives, _ = await client.list_scope(scope)
+            lives, _ = await client.list_scope(Scope(resource, label_selector=PARENT_UID_LABEL, metadata_only=True))
         except ApiError as error:
-            unread.append(f"{resource.name} ({error})")
+            unread.append(f"{resource.name} can't be listed ({error})")
             continue
         for live in lives:
-            if versions := _versions(live, spec) - good:
+            if versions := _versions(live, crd["spec"]) - good:
                 identity = resource.identity(live.metadata.namespace, live.metadata.name)
-                found[str(identity)] = ", ".join(sorted(versions))
-    remarks = [f"can't be listed: {each}" for each in unread]
+                found.append(f"{identity} ({', '.join(sorted(versions))})")
     if found:
-        names = [f"{name} ({versions})" for name, versions in sorted(found.items())]
-        more = f" and {len(names) - NAMES_LIMIT} more" if len(names) > NAMES_LIMIT else ""
-        remarks.insert(
+        more = f" and {len(found) - NAMES_LIMIT} more" if len(found) > NAMES_LIMIT else ""
+        unread.insert(
             0,
-            f"{counted(len(names), 'object')} would outlive their parents, because their owner references name a "
-            f"version that is not served, or not for long: {', '.join(names[:NAMES_LIMIT])}{more}. An operator renews "
-            "those of all parents that it reconciles; check --selector and --namespace, and folders that were removed",
+            f"{counted(len(found), 'object')} would outlive their parents, because their owner references name a "
+            f"version that is not served, or not for long: {', '.join(sorted(found)[:NAMES_LIMIT])}{more}. An operator "
+            "renews those of all parents that it reconciles; check --selector, --namespace and removed folders",
         )
-    return f"{crd['metadata']['name']}: {'; '.join(remarks)}" if remarks else None
+    return f"{crd['metadata']['name']}: {'; '.join(unread)}" if unread else None
 
 
 def _versions(live: LiveObject, spec: Mapping[str, Any]) -> set[str]:

@@ -19,7 +19,8 @@ import json
 from ssa_operator.objects.annotations import PREFIX
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import FOREGROUND
-from ssa_operator.objects.messages import MESSAGE_LIMIT, bounded, counted
+from ssa_operator.objects.messages import MESSAGE_LIMIT, bounded
+from ssa_operator.reconcile.finalization.stuck_deletions import kubectl_name
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.prune.rules import is_owned
 
@@ -55,23 +56,15 @@ def children_stay(observed: Observed, seen: bool | None) -> bool | None:
 def undecided_message(observed: Observed) -> str:
     """What the status says of a parent in deletion for which a user has to decide."""
     parent, written = observed.parent, observed.parent.metadata.annotations.get(ANNOTATION)
-    children = [*map(str, sorted(observed.records.inventory))]
+    children = "".join([f", {each}" for each in sorted(observed.records.inventory)]).replace(",", ":", 1)
     refused = f", and {bounded(written, 50)!r} is neither Delete nor Orphan" if written else ""
     message = (
         "waits for a decision, and nothing is deleted until then: the operator did not see the deletion begin, and no "
         f"child with an owner reference shows whether it is --cascade=orphan{refused}. "
-        f"`{annotate(parent, ANNOTATION, 'Delete')}` deletes {counted(len(children), 'recorded child')}, "
-        f"`{annotate(parent, ANNOTATION, 'Orphan')}` leaves all children"
+        f"`kubectl annotate {kubectl_name(parent.identity)} --overwrite {ANNOTATION}=Delete` deletes its children, "
+        f"`{ANNOTATION}=Orphan` leaves them{children}"
     )
-    return bounded(f"{message}: {', '.join(children)}" if children else message, MESSAGE_LIMIT)
-
-
-def annotate(live: LiveObject, name: str, value: str) -> str:
-    """The command that sets an annotation of an object."""
-    identity = live.identity
-    kind = f"{identity.kind}.{identity.group}" if identity.group else identity.kind
-    where = f" --namespace={identity.namespace}" if identity.namespace else ""
-    return f"kubectl annotate {kind} {identity.name}{where} --overwrite {name}={value}"
+    return bounded(message, MESSAGE_LIMIT)
 
 
 def orphan_patch(live: LiveObject, parent_uid: str) -> bytes | None:

@@ -57,8 +57,7 @@ def test_the_message_names_the_children_and_both_commands() -> None:
     )
     for part in (
         "deletion=Delete`",
-        "deletion=Orphan`",
-        "leaves all children: ClusterRole default-web",
+        "deletion=Orphan` leaves them: ClusterRole default-web",
         "'maybe'",
     ):
         assert part in message
