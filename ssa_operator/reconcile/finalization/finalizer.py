@@ -15,7 +15,10 @@ from ssa_operator.objects.render_result import Rendered, StatusFields
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.executor import Outcomes
 from ssa_operator.reconcile.finalization.deletion_cycles import pause_before_next_look
-from ssa_operator.reconcile.finalization.requests import without_failures_in_ending_namespaces
+from ssa_operator.reconcile.finalization.requests import (
+    is_deleted_with_namespace,
+    without_failures_in_ending_namespaces,
+)
 from ssa_operator.reconcile.finalization.rules import Finalization
 from ssa_operator.reconcile.idle_reports import deleting, report_existing_children
 from ssa_operator.reconcile.impersonation.reviews import ANSWER_LIFETIME
@@ -38,7 +41,7 @@ async def finalize(reconcile: Reconcile, phases: Phases) -> Report:
     deletion = await phases.planner.plan_deletion(reconcile, observed, rendered)
     if deletion.finished:
         return await _release(reconcile, deletion, phases)
-    if stay is None:
+    if stay is None and not await is_deleted_with_namespace(reconcile.parent.live, reconcile.cluster):
         verdict = replace(deleting(undecided_message(observed)), stalled=True)
         return await report_existing_children(reconcile, verdict, phases)
     outcomes = await _act(reconcile, deletion, phases)

@@ -92,14 +92,14 @@ async def _release(live: LiveObject, parent: LiveObject, cluster: ClusterAccess)
             raise
         if current is None:
             return
-        send, patch = cluster.client.json_patch, orphan_patch(current, parent.uid)
-        if current.shared is not None:
-            send, patch = cluster.client.merge_patch, leave_patch(current, parent.uid)
+        client, is_shared = cluster.client, current.shared is not None
+        patch = (leave_patch if is_shared else orphan_patch)(current, parent.uid)
         if patch is None:
             return
+        change = resource, identity.namespace, identity.name, patch
         try:
             with cluster.writing(identity):
-                cluster.written(await send(resource, identity.namespace, identity.name, patch))
+                cluster.written(await (client.merge_patch(*change) if is_shared else client.json_patch(*change)))
         except ApiError as error:
             changed = error.conflict or error.invalid or error.not_found
             if attempt == ATTEMPTS or not changed:

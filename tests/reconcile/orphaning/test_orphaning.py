@@ -322,3 +322,21 @@ async def test_an_owner_that_was_deleted_without_its_children_does_not_keep_a_sh
         assert (await desk.read(ROLES, role))["rules"][0]["verbs"] == ["2"]
         await desk.delete("echo", "other")
         await desk.gone(ROLES, role)
+
+
+async def test_children_that_lost_their_owner_references_do_not_make_a_deletion_leave_them(
+    desk: Desk, operate: Operate, templates: Path
+) -> None:
+    folder = only(templates, role=ROLE, plain=map_template("plain", x="1")) / ECHOES
+    (folder / "_settings.yaml").write_text("clusterScope: true\n")
+    role = f"{desk.namespace}-web"
+    async with operate(templates=templates):
+        await desk.apply_until_ready(echo("web", 1))
+    await desk.patch("configmap", "web-plain", metadata={"ownerReferences": []})
+    await deleted_while_no_operator_runs(desk, "background")
+    async with operate(templates=templates):
+        await desk.until(ECHOES, "web", UNDECIDED)
+        assert await desk.find(ROLES, role) is not None
+        await decide(desk, "Delete")
+        await desk.gone(ROLES, role)
+        await desk.gone(ECHOES, "web")
