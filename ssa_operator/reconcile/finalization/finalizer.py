@@ -16,7 +16,7 @@ from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.executor import Outcomes
 from ssa_operator.reconcile.finalization.deletion_cycles import pause_before_next_look
 from ssa_operator.reconcile.finalization.requests import (
-    is_deleted_with_namespace,
+    ending_namespaces,
     without_failures_in_ending_namespaces,
 )
 from ssa_operator.reconcile.finalization.rules import Finalization
@@ -41,7 +41,9 @@ async def finalize(reconcile: Reconcile, phases: Phases) -> Report:
     deletion = await phases.planner.plan_deletion(reconcile, observed, rendered)
     if deletion.finished:
         return await _release(reconcile, deletion, phases)
-    if stay is None and not await is_deleted_with_namespace(reconcile.parent.live, reconcile.cluster):
+    live, namespace = reconcile.parent.live, reconcile.parent.live.identity.namespace
+    ends = await ending_namespaces([namespace], live, reconcile.cluster) if stay is None else {}
+    if stay is None and not (namespace in ends and ends[namespace].takes_parent):
         verdict = replace(deleting(undecided_message(observed)), stalled=True)
         return await report_existing_children(reconcile, verdict, phases)
     outcomes = await _act(reconcile, deletion, phases)

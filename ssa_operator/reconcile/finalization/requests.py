@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.scalars import seconds_of
 from ssa_operator.reconcile.act import run_all
 from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.finalization.deletion_cycles import NAMESPACE
@@ -35,35 +34,16 @@ async def ending_namespaces(
     return {name: end for name, end in zip(names, ends, strict=True) if end is not None}
 
 
-async def is_deleted_with_namespace(parent: LiveObject, cluster: SharedCluster) -> bool:
-    """Whether a parent in deletion goes because its namespace does: Kubernetes deletes no object of a namespace without
-    its children. Raises ApiError and CredentialsError.
-    """
-    namespace, began = parent.identity.namespace, seconds_of(parent.metadata.deletion_timestamp)
-    if not namespace or began is None:
-        return False
-    try:
-        found = await _find(namespace, cluster)
-    except ApiError as error:
-        if not error.forbidden:
-            raise
-        return False
-    ends = None if found is None else seconds_of(found.metadata.deletion_timestamp)
-    return ends is not None and ends <= began
-
-
 async def _end(name: str, parent: LiveObject, cluster: SharedCluster) -> EndingNamespace | None:
+    resource = await cluster.children.resource(NAMESPACE, "v1")
     try:
-        return namespace_end(await _find(name, cluster), parent)
+        found = await cluster.operator_client.find(resource, name)
     except ApiError as error:
         if not error.forbidden:
             raise
         log.debug("namespace %s can't be read, so whether it is being deleted is unknown: %s", name, error)
         return None
-
-
-async def _find(name: str, cluster: SharedCluster) -> LiveObject | None:
-    return await cluster.operator_client.find(await cluster.children.resource(NAMESPACE, "v1"), name)
+    return namespace_end(found, parent)
 
 
 async def without_failures_in_ending_namespaces(

@@ -51,7 +51,7 @@ from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import FOREGROUND
 from ssa_operator.objects.render_result import Rendered
-from ssa_operator.reconcile.document_steps import identity_of, step_for_wait
+from ssa_operator.reconcile.document_steps import identity_of, step_for_document, step_for_wait
 from ssa_operator.reconcile.finalization.deletion_cycles import may_wait_for_parents
 from ssa_operator.reconcile.finalization.hooks import DONE, is_done, is_failed_job, order_hooks, plan_hooks
 from ssa_operator.reconcile.finalization.stuck_deletions import deletion_text
@@ -171,17 +171,19 @@ def _deletion_steps(
 ) -> list[Step]:
     """A step for each object that must be deleted before the parent. An object that another one still needs is kept.
 
-    These are the objects of the inventory, and those that the garbage collector would delete in no order although
-    others depend on them. Objects that the templates put in an order are deleted in the reverse order. The others are
-    deleted by the waves of their creation, the last wave first. A hook that is in the inventory is deleted when all
-    hooks are done.
+    These are the objects of the inventory, those that have lost their owner reference, and those that the garbage
+    collector would delete in no order although others depend on them. Objects that the templates put in an order are
+    deleted in the reverse order. The others are deleted by the waves of their creation, the last wave first. A hook
+    that is in the inventory is deleted when all hooks are done.
     """
     dependencies = _dependencies(observed, standing)
     linked = {end for identity, targets in dependencies.items() for end in (identity, *targets) if targets}
     uid = observed.parent.uid
     owned = [live.identity for live in observed.children.own if live.identity in linked and is_owned(live, uid)]
+    lost = _without_reference(observed, standing)
+    linked |= {*lost}
     recorded = [identity for wave in observed.records.waves for identity in wave if hooks_done or identity not in hooks]
-    candidates = [each for each in dict.fromkeys([*recorded, *owned]) if not observed.why_kept(each)]
+    candidates = [each for each in dict.fromkeys([*recorded, *owned, *lost]) if not observed.why_kept(each)]
     steps = [step for identity in candidates if (step := _deletion_step(observed, identity))]
     # The deletion of these has begun, and their end waits for that of the parent.
     steps = [step for step in steps if not (step.identity in context.cycles and _is_ending(step))]
@@ -198,6 +200,14 @@ def _deletion_steps(
         _keep(step, f"is deleted after {earlier[step.identity]}") if step.identity in earlier else step
         for step in steps
     ]
+
+
+def _without_reference(observed: Observed, standing: Rendered) -> list[Identity]:
+    """The children whose manifests get an owner reference, and which another client took it from."""
+    steps = [step_for_document(observed, document) for document in standing.documents]
+    owned = [step.live for step in steps if step.manifest is not None and step.manifest.owned and step.live is not None]
+    uid = observed.parent.uid
+    return [live.identity for live in owned if live.belongs_to(uid) and live.owned_fields() and not is_owned(live, uid)]
 
 
 def _is_ending(step: Step) -> bool:

@@ -338,5 +338,5 @@ async def test_children_that_lost_their_owner_references_do_not_make_a_deletion_
         await desk.until(ECHOES, "web", UNDECIDED)
         assert await desk.find(ROLES, role) is not None
         await decide(desk, "Delete")
-        await desk.gone(ROLES, role)
-        await desk.gone(ECHOES, "web")
+        for resource, child in ((ROLES, role), (MAPS, "web-plain"), (ECHOES, "web")):
+            await desk.gone(resource, child)
