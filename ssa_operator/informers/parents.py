@@ -11,15 +11,15 @@ Promises:
 - A namespace that the operator may not read affects no other namespace. Its parents are reconciled once they can be
   read.
 - The state of every parent can be read at any time, even while nothing is reconciled.
-- A parent that was deleted with `--cascade=orphan` is known as such even after the garbage collector has removed its
-  finalizer.
+- Whether a parent was deleted with `--cascade=orphan` is known even after the garbage collector has removed its
+  finalizer, if a watch showed the beginning of the deletion. A list shows no beginning.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
@@ -67,8 +67,12 @@ class Parent(Struct, frozen=True, kw_only=True):
     """A sentence about what the operator can't report because the CRD doesn't declare it."""
     cache: Cache
     """The cache that the parent was read from. The operator's own writes to the parent go there."""
-    orphans_children: bool = False
-    """Whether it is being deleted without its children (`kubectl delete --cascade=orphan`)."""
+    is_abandoned: bool = False
+    """Whether its template folder was removed, so that nothing is applied for it any more."""
+    orphans_children: bool | None = False
+    """Whether it is being deleted without its children (`kubectl delete --cascade=orphan`); None if this process has
+    not seen the deletion begin.
+    """
 
     @property
     def leaves(self) -> bool:
@@ -195,14 +199,18 @@ class ParentInformer(Generic[State]):
         self.kind_changes = 0
         self.crd_refusal: str | None = None
         """Why the CRD of `--install-crds` is not applied, None if it is."""
+        self.is_abandoned = False
+        """Whether the folder was removed while parents have the operator's finalizer."""
         self.serve(served)
         self._listener = listener
         self._new = new
         self._states: dict[str, State] = {}
         self._state_listeners: list[Callable[[LiveObject, State], None]] = []
-        self._orphaning: set[str] = set()
-        """The uids of the parents that are being deleted without their children."""
+        self._deletions: dict[str, bool | None] = {}
+        """The uids of the parents in deletion, each with whether its children stay; None where that is unknown."""
+        self._keep = keep
         self._cache = Cache()
+        self._cache.on_list = self._listed
         self._cache.listen(self._changed)
         self._cache.listen(self._content_changed, own_writes=True)
         self.reflectors = tuple(
@@ -308,7 +316,8 @@ class ParentInformer(Generic[State]):
             unreported=self._unreported,
             crd_refusal=self.crd_refusal,
             cache=self._cache,
-            orphans_children=live.deleting and (live.uid in self._orphaning or orphans_children(live)),
+            is_abandoned=self.is_abandoned,
+            orphans_children=live.deleting and (orphans_children(live) or self._deletions.get(live.uid)),
         )
 
     def folder_of(self, live: LiveObject) -> Folder:
@@ -349,17 +358,32 @@ class ParentInformer(Generic[State]):
         if not old.has_same_content(new):
             self._listener.parent_changed(self._key(new), Cause.PARENT)
 
+    def _listed(self, lives: Iterable[LiveObject]) -> None:
+        """Record the deletions whose beginning no watch has shown."""
+        for live in lives:
+            if live.deleting:
+                self._deletions.setdefault(live.uid, None)
+
+    def _is_kept_alive(self, live: LiveObject) -> bool:
+        """Whether the informer would have a parent that is not in deletion. If not, its first event is the beginning
+        of its deletion.
+        """
+        metadata = {name: value for name, value in live.body["metadata"].items() if name != "deletionTimestamp"}
+        return self._keep is None or self._keep(LiveObject.of({**live.body, "metadata": metadata}))
+
     def _changed(self, old: LiveObject | None, new: LiveObject | None) -> None:
         if old is not None and (new is None or new.uid != old.uid):
             self._states.pop(old.uid, None)
-            self._orphaning.discard(old.uid)
+            self._deletions.pop(old.uid, None)
             self._listener.parent_deleted(old.uid)
         live = new or old
         if live is None:
             return
         key = self._key(live)
-        if new is not None and new.deleting and orphans_children(new):
-            self._orphaning.add(new.uid)
+        if new is not None and orphans_children(new):
+            self._deletions[new.uid] = True
+        elif new is not None and new.deleting and (old is not None or not self._is_kept_alive(new)):
+            self._deletions.setdefault(new.uid, False)
         if new is not None and (old is None or new.uid != old.uid):
             self._states[new.uid] = self._new
             self._listener.parent_added(new, key)

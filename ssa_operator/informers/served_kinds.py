@@ -28,7 +28,7 @@ from ssa_operator.informers.lookup_index import Dependent, dependents_of
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.openapi import read_version
-from ssa_operator.objects.built_in_kinds import ApiKind
+from ssa_operator.objects.built_in_kinds import BUILT_IN_KINDS, ApiKind
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.cluster_view import Availability, Unknown
 from ssa_operator.objects.identity import GroupKind, join_api_version, split_api_version
@@ -126,6 +126,21 @@ class ServedKinds:
         """Why a kind that discovery doesn't list may have objects nevertheless, None if it has none."""
         return why_unknown(kind, self._facts(kind))
 
+    def why_unserved(self, kind: GroupKind) -> str | None:
+        """Why objects of a kind that the cluster serves in no version may exist; None if its CRD was deleted."""
+        crd, failing = self._crds.defined(kind), self._mapper.failure(kind.group)
+        versions = () if crd is None else crd.served or tuple(crd.versions)
+        asked = ApiKind(join_api_version(kind.group, versions[0] if versions else "v1"), kind.kind)
+        withdrawn = self._mapper.is_withdrawn(kind)
+        if why := why_unknown(asked, ServedFacts(crd=crd, failing=failing, withdrawn=withdrawn)):
+            return why
+        if kind in _BUILT_IN_KINDS:
+            return "every Kubernetes has the kind, and the API server doesn't list it"
+        reflector = self._crds.reflector
+        if not reflector.synced.is_set():
+            return f"whether its CRD was deleted is unknown: {reflector.problem or 'the CRDs are not listed yet'}"
+        return None
+
     def _facts(self, kind: ApiKind) -> ServedFacts:
         group_kind, version = _group_kind(kind), split_api_version(kind.api_version)[1]
         return ServedFacts(
@@ -188,3 +203,6 @@ class ServedKinds:
 
 def _group_kind(kind: ApiKind) -> GroupKind:
     return GroupKind(split_api_version(kind.api_version)[0], kind.kind)
+
+
+_BUILT_IN_KINDS = frozenset(map(_group_kind, BUILT_IN_KINDS))

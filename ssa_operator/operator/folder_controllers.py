@@ -4,6 +4,8 @@ cluster no longer serves it.
 Promises:
 - Folders don't affect each other. A folder without a CRD waits for it. If a folder's CRD is deleted, the folder stops
   when the last object, and with it the CRD, is gone.
+- A folder of templates that is removed while parents have the operator's finalizer stops when the last of these is
+  gone or has lost it. Until then, the log, the metric and the status of its parents say so.
 - Changed templates reconcile the parents of the changed folders only.
 - A change of files or CRDs is never lost, even while the operator waits for the API server.
 - After a change of a CRD's schema, every object of its kind is read by the new schema.
@@ -348,8 +350,7 @@ class FolderControllers:
             self.missing.pop(name, None)
         if folder is None or served is None:
             if running is not None:
-                log.warning("%s: stops: %s", name, self.missing.get(name, "its templates are gone"))
-                await self._stop(name, running)
+                await self._leave(name, running)
             return
         if self.rollouts is not None and not await self._prepared(self.rollouts, folder, running):
             return
@@ -360,7 +361,7 @@ class FolderControllers:
         if running is not None and running.served.resource == served.resource:
             running.serve(served)
             self._reporting_kinds.clear()
-            if running.folder is not folder:
+            if running.folder is not folder or running.is_abandoned:
                 self._reload(running, folder)
             return
         if running is not None:
@@ -418,8 +419,8 @@ class FolderControllers:
         return shard.shard_selector if self._shard_selector_applies else ""
 
     def _reload(self, running: Parents, folder: Folder) -> None:
-        before = {live.uid: running.folder_of(live).digest for live in running}
-        running.folder = folder
+        before = {live.uid: "" if running.is_abandoned else running.folder_of(live).digest for live in running}
+        running.folder, running.is_abandoned = folder, False
         if self.rollouts is not None:
             self.rollouts.follow(running)
         log.info("%s: its templates changed; %d parents are reconciled", folder.name, len(running))
@@ -427,6 +428,29 @@ class FolderControllers:
             # Even if only its problems changed, because a parent's status reports them.
             changed = running.folder_of(live).digest != before[live.uid]
             self.router.parent_changed(key, Cause.TEMPLATE if changed else Cause.RETRY)
+
+    async def _leave(self, name: str, running: Parents) -> None:
+        """Stop a folder. If it was removed while parents have the finalizer, go on until none has it, to finalize those
+        that are deleted.
+        """
+        kept = 0 if name in self.templates.folders else _with_finalizer(running)
+        if not kept:
+            log.warning("%s: stops: %s", name, self.missing.get(name, "its templates are gone"))
+            await self._stop(name, running)
+        elif not running.is_abandoned:
+            running.is_abandoned = True
+            log.warning(
+                "%s: its templates are gone, and %d of its parents have the finalizer %s: only those that are deleted "
+                "are reconciled, by the last templates. After a restart they wait until the folder is back; so delete "
+                "them before, or remove their finalizers",
+                name,
+                kept,
+                FINALIZER,
+            )
+            # The last one of them stops the folder.
+            running.listen(lambda *_: None if _with_finalizer(running) else self._folder_changed(name), own_writes=True)
+            for key in running.all_keys():
+                self.router.parent_changed(key, Cause.TEMPLATE)
 
     async def _stop(self, name: str, running: Parents) -> None:
         del self.folders[name]
@@ -465,3 +489,8 @@ class FolderControllers:
             return None
         self.missing.pop(name, None)
         return served
+
+
+def _with_finalizer(parents: Parents) -> int:
+    """The number of parents that have the operator's finalizer."""
+    return sum(FINALIZER in live.metadata.finalizers for live in parents)

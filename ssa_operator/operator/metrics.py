@@ -239,7 +239,7 @@ class Metrics:
         )
         self.templates_loaded = Gauge(
             "ssa_operator_templates_loaded",
-            "1 if the folder's current templates are in use, 0 if they don't load and the last good ones are in use.",
+            "1 if the folder's current templates are in use, 0 if they don't load or are gone and the last ones are.",
             ("folder",),
             registry=self._registry,
         )

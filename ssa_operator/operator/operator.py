@@ -394,7 +394,7 @@ class Operator:
         for name, parents in self.folders.items():
             metrics.parents.labels(name).set(len(parents))
             metrics.ready.labels(name).set(parents.ready_count)
-            metrics.templates_loaded.labels(name).set(0 if parents.folder.problems else 1)
+            metrics.templates_loaded.labels(name).set(not (parents.folder.problems or parents.is_abandoned))
         if self.rollouts is not None:
             self.rollouts.measure()
         if self._crds is not None:

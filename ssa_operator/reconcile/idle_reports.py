@@ -3,6 +3,8 @@
 Promises:
 - While the operator impersonates accounts, nothing is applied or deleted for a cluster-scoped parent whose folder
   doesn't allow cluster scope.
+- After a parent's template folder was removed, nothing is applied for it. If it is deleted and has the operator's
+  finalizer, it is finalized by its records and by the last templates.
 - While a record on a parent can't be read, nothing is applied or deleted for it, and it keeps the finalizer.
 - The report names the children that exist, even those that an earlier process reported.
 - The status names the permission that a reconcile lacks, and the bug that ended one.
@@ -45,9 +47,17 @@ def idle_verdict(reconcile: Reconcile) -> Verdict | None:
         return _stalled(ReadyReason.CLUSTER_SCOPED, why)
     if live.deleting and FINALIZER not in live.metadata.finalizers:
         return deleting(CHILDREN_STAY if parent.orphans_children else "is being deleted; its children go with it")
+    if parent.is_abandoned and not live.deleting:
+        return _stalled(ReadyReason.RENDER_FAILED, _ABANDONED.format(parent.folder.name))
     if why := unreadable_records_message(live):
         return _stalled(ReadyReason.UNREADABLE_RECORD, why)
     return None
+
+
+_ABANDONED = (
+    "the folder of templates {} was removed: nothing is applied any more. If the parent is deleted, this process still "
+    "deletes its recorded children; after a restart, none does until the folder is back or you remove the finalizer"
+)
 
 
 def deleting(message: str) -> Verdict:

@@ -132,6 +132,9 @@ class Observer:
         named |= reconcile.state.unseen_kinds if reconcile.state.reconciled_before else reported_kinds(live)
         named |= {identity.group_kind for identity in records.inventory}
         named |= records.applied.kinds if records.applied is not None else set()
+        kinds = self.children.kinds(reconcile, named)
+        why_unserved = self._cluster.lookups.served.why_unserved
+        unserved = {identity.group_kind for identity in records.inventory} - kinds.keys()
         return make_observed(
             live,
             reconcile.parent.folder,
@@ -139,7 +142,8 @@ class Observer:
             ObservedChildren(
                 objects=children,
                 own=own,
-                kinds=self.children.kinds(reconcile, named),
+                kinds=kinds,
+                unserved={kind: why for kind in unserved if (why := why_unserved(kind))},
                 unlabelled=unlabelled.objects,
                 unreadable={**recorded.unreadable, **unlabelled.unreadable},
                 forbidden=recorded.forbidden,

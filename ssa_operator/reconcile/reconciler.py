@@ -33,6 +33,7 @@ from ssa_operator.reconcile.kept_values.requests import delete_kept_values, obso
 from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.observe import Observer
 from ssa_operator.reconcile.orphaning.requests import leave_children
+from ssa_operator.reconcile.owner_references.requests import renew_owner_references
 from ssa_operator.reconcile.parent_records.lost_records import record_texts
 from ssa_operator.reconcile.parent_records.requests import (
     record_before_apply,
@@ -113,12 +114,15 @@ class Reconciler:
             if reconcile.repeated:
                 let_renders_wait()
             reconcile.begin_render()
+            is_first = not reconcile.state.reconciled_before
             try:
                 report = await self._reconcile(reconcile)
             except ApiError as error:
                 if reconcile.publishing or not (error.forbidden or error.too_large):
                     raise
                 report = await report_forbidden(reconcile, error, self._phases)
+            if is_first:
+                await renew_owner_references(reconcile)
         except Postponed:
             return Reconciled(state=_with_records(reconcile), report=reconcile.acted, postponed=True)
         except Exception as error:  # noqa: BLE001 - the worker reports it; what this reconcile did must not be forgotten

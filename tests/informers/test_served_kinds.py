@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from aiohttp import web
@@ -225,3 +226,27 @@ async def test_a_change_of_a_crd_that_changes_nothing_is_no_change() -> None:
         again = first | {"metadata": first["metadata"] | {"resourceVersion": "2", "annotations": {"a": "b"}}}
         crds.reflector.cache.upsert(LiveObject.of(again))
         assert len(changes) == 1
+
+
+@pytest.mark.parametrize(
+    ("crd", "withdrawn", "synced", "why"),
+    [
+        (None, False, True, None),
+        (defined(v1=False).crd, False, True, "its CRD items.t.example.com is not served: it serves no version"),
+        (defined(v1=True).crd, False, True, "the API server has not yet begun to serve"),
+        (None, True, True, "the cluster served it and no longer does"),
+        (None, False, False, "whether its CRD was deleted is unknown: the CRDs are not listed yet"),
+    ],
+    ids=["CRD deleted", "no version", "API server starts", "APIService replaced", "CRDs unknown"],
+)
+def test_a_kind_that_is_not_served_has_no_objects_only_if_its_crd_was_deleted(
+    crd: DefinedKind | None, withdrawn: bool, synced: bool, why: str | None
+) -> None:
+    listed = SimpleNamespace(synced=SimpleNamespace(is_set=lambda: synced), problem="")
+    crds: Any = SimpleNamespace(defined=lambda _: crd, reflector=listed)
+    mapper: Any = SimpleNamespace(failure=lambda _: None, is_withdrawn=lambda _: withdrawn)
+    served = ServedKinds(cast("Any", None), mapper, crds, cast("Any", None))
+    found = served.why_unserved(GroupKind("t.example.com", "Item"))
+    assert (found is None) is (why is None)
+    assert (why or "") in (found or "")
+    assert served.why_unserved(GroupKind("rbac.authorization.k8s.io", "ClusterRole"))

@@ -27,6 +27,7 @@ from tests.operator.harness import (
     Desk,
     MakeOptions,
     Operate,
+    Running,
     administrator,
     definition,
     echo,
@@ -37,6 +38,7 @@ from tests.operator.harness import (
     only,
     operating,
     other_than,
+    shown,
     uid,
 )
 from tests.operator.limited_accounts import BASICS, Rules, acting_as, allowed, allowed_everywhere
@@ -574,3 +576,33 @@ async def test_five_hundred_echos_converge_and_the_process_stays_healthy(desk: D
             for path in ("/healthz", "/readyz"):
                 async with http.get(path) as answer:
                     assert answer.status == 200, await answer.text()
+
+
+async def test_parents_that_outlive_their_folder_are_told_and_are_finalized_when_they_are_deleted(
+    desk: Desk, operate: Operate, templates: Path
+) -> None:
+    folder, role = only(templates, role=ROLE) / ECHOES, f"{desk.namespace}-web"
+    (folder / "_settings.yaml").write_text("clusterScope: true\n")
+    texts = {path.name: path.read_text() for path in folder.iterdir()}
+
+    def metric(running: Running) -> bool:
+        return f'ssa_operator_templates_loaded{{folder="{ECHOES}"}} 0.0' in shown(running)
+
+    async with operate() as running:
+        await desk.apply_until_ready(echo("web", 1))
+        shutil.rmtree(folder)
+        removed = not_ready_because("RenderFailed", f"the folder of templates {ECHOES} was removed", "finalizer")
+        await desk.until(ECHOES, "web", removed)
+        assert metric(running)
+        # Nothing is lost if the folder comes back.
+        folder.mkdir()
+        for name, text in texts.items():
+            (folder / name).write_text(text)
+        await desk.ready(ECHOES, "web")
+        assert not metric(running)
+        shutil.rmtree(folder)
+        await desk.until(ECHOES, "web", removed)
+        await desk.delete("echo", "web", wait=False)
+        await desk.gone(ROLES, role)
+        await desk.gone(ECHOES, "web")
+        await until(lambda: ECHOES not in running.operator.folders)

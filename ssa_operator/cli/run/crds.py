@@ -63,6 +63,7 @@ def apply(
     """
     from ssa_operator.informers.crds import RESOURCE
     from ssa_operator.operator import crd_installation
+    from ssa_operator.operator.outdated_owners import outdated_owners, served_versions
     from ssa_operator.operator.process import connection
     from ssa_operator.tools.command_target import cluster_target
 
@@ -72,6 +73,8 @@ def apply(
     async def work() -> None:
         warnings = []
         async with connection.connect(cluster_target(kubeconfig, context)) as client:
+            names = [document.body["metadata"]["name"] for document in documents]
+            before = {name: live.body for name in names if (live := await client.find(RESOURCE, name))}
             refused = await crd_installation.refusals(
                 client, documents, timeout, keep_data=not allow_data_loss, templates=roots
             )
@@ -79,6 +82,9 @@ def apply(
             for document in applied:
                 live = await client.get(RESOURCE, document.body["metadata"]["name"])
                 warnings.append(crd_installation.conversion_remark(document, live.body))
+                former = before.get(live.identity.name, live.body)
+                if served_versions(former) - served_versions(live.body):
+                    warnings.append(await outdated_owners(client, live.body))
         for document in applied:
             streams.line(f"{document.body['metadata']['name']} established")
         for remark in (*crd_installation.remarks(applied, roots), *filter(None, warnings)):
@@ -148,9 +154,12 @@ def migrate(
 ) -> None:
     """Store all objects of CRDs in the storage version, so that older versions can be removed from the CRDs. What is
     interrupted goes on when it is started again. Objects that can't be written stop no others, and are named at the
-    end. Exit code 1: there are some.
+    end. So are children that name an older version in their owner reference, because the garbage collector would not
+    delete them any more. Exit code 1: there are objects that can't be written.
     """
+    from ssa_operator.informers.crds import RESOURCE
     from ssa_operator.kube.api.errors import ApiError, NotLeader, Unreachable
+    from ssa_operator.operator.outdated_owners import outdated_owners
     from ssa_operator.operator.process import connection
     from ssa_operator.operator.storage_migration import MigrationError
     from ssa_operator.operator.storage_migration import migrate as migrate_crd
@@ -175,6 +184,8 @@ def migrate(
                     continue
                 words = f"no object is stored in {', '.join(former)} any more" if former else "nothing to migrate"
                 streams.line(f"{name}: {words}")
+                if remark := await outdated_owners(client, (await client.get(RESOURCE, name)).body, former):
+                    streams.error(remark)
         if refused:
             raise CommandError("\n".join(refused))
 

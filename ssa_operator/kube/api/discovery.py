@@ -236,11 +236,12 @@ class RESTMapper:
         """Why the last discovery of a group failed, None if it didn't."""
         return self._failing.get(group)
 
-    def is_withdrawn(self, kind: GroupKind, version: str) -> bool:
-        """Whether a discovery of this process found a kind in a version, and the last one did not; false if its CRD was
-        deleted.
+    def is_withdrawn(self, kind: GroupKind, version: str | None = None) -> bool:
+        """Whether a discovery of this process found a kind in a version (None: in any), and the last one did not; false
+        if its CRD was deleted.
         """
-        return version in self._withdrawn.get(kind, ())
+        withdrawn = self._withdrawn.get(kind, set())
+        return bool(withdrawn) if version is None else version in withdrawn
 
     async def resource(self, kind: GroupKind, version: str | None = None) -> Resource:
         """The resource of a kind, in that version or the one that the server prefers.

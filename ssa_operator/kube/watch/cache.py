@@ -91,6 +91,8 @@ class Cache:
         self._children: dict[str, dict[Key, LiveObject]] = {}
         self._labels = LabelIndex()
         self._watched_version: dict[str, int] = {}
+        self.on_list: Callable[[Collection[LiveObject]], None] = lambda _: None
+        """Called with the objects of each list, before the listeners get the changes."""
         self._writes = 0
         self._listeners: list[Listener] = []
         self._write_listeners: list[Listener] = []
@@ -209,6 +211,7 @@ class Cache:
             if watched is not new and (changes_schema or not same_version):
                 changes.append((watched, new))
         self._watched_version[namespace] = version_number(resource_version) or 0
+        self.on_list([*incoming.values()])
         self._notify(changes)
 
     def _replace_one(self, key: Key, new: LiveObject | None, version: int | None, mark: int) -> LiveObject | None:

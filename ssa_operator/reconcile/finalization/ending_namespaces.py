@@ -26,6 +26,10 @@ class EndingNamespace(Struct, frozen=True, kw_only=True):
     """A text that follows "which": `is being deleted`."""
     is_gone: bool = False
     """Whether all of its former objects are gone."""
+    takes_parent: bool = False
+    """Whether its deletion began before that of the parent. Kubernetes deletes no object of a namespace without its
+    children.
+    """
     accepts_objects: bool = False
     """Whether new objects can be created in the namespace that has its name now."""
 
@@ -36,9 +40,9 @@ def namespace_end(found: LiveObject | None, parent: LiveObject) -> EndingNamespa
     """
     if found is None:
         return EndingNamespace(reason="is gone", is_gone=True)
-    if found.deleting:
-        return EndingNamespace(reason="is being deleted")
-    began = _time(parent.metadata.deletion_timestamp)
+    began, ends = _time(parent.metadata.deletion_timestamp), _time(found.metadata.deletion_timestamp)
+    if ends is not None:
+        return EndingNamespace(reason="is being deleted", takes_parent=began is not None and ends <= began)
     created = _time(found.metadata.creation_timestamp)
     if began is not None and created is not None and began < created:
         return EndingNamespace(reason="was created again after that", is_gone=True, accepts_objects=True)

@@ -3,20 +3,27 @@
 Promises:
 - The finalizer goes when nothing keeps the parent, and its children keep no owner reference that would have the garbage
   collector delete what the parent lives in.
-- A parent whose children were orphaned leaves them.
+- A parent whose children were orphaned leaves them. While that can't be known, nothing is deleted, and a user decides.
 - If no event can show that the deletion may go on, the parent is reconciled again all the same.
 """
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from ssa_operator.objects.render_result import Rendered, StatusFields
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.executor import Outcomes
 from ssa_operator.reconcile.finalization.deletion_cycles import pause_before_next_look
-from ssa_operator.reconcile.finalization.requests import without_failures_in_ending_namespaces
-from ssa_operator.reconcile.finalization.rules import Finalization, was_orphaned
+from ssa_operator.reconcile.finalization.requests import (
+    ending_namespaces,
+    without_failures_in_ending_namespaces,
+)
+from ssa_operator.reconcile.finalization.rules import Finalization
+from ssa_operator.reconcile.idle_reports import deleting, report_existing_children
 from ssa_operator.reconcile.impersonation.reviews import ANSWER_LIFETIME
 from ssa_operator.reconcile.orphaning.requests import leave_children, release_children
+from ssa_operator.reconcile.orphaning.rules import children_stay, undecided_message
 from ssa_operator.reconcile.parent_records.requests import save_parent_records
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.phases import Phases
@@ -28,11 +35,17 @@ from ssa_operator.reconcile.status.reporter import MakeReport
 async def finalize(reconcile: Reconcile, phases: Phases) -> Report:
     """Reconcile a parent that is being deleted. Raises ApiError, CredentialsError and Postponed."""
     observed, rendered = await phases.observer.observe(reconcile)
-    if was_orphaned(observed, rendered):
+    stay = children_stay(observed, reconcile.parent.orphans_children)
+    if stay:
         return await leave_children(reconcile, phases)
     deletion = await phases.planner.plan_deletion(reconcile, observed, rendered)
     if deletion.finished:
         return await _release(reconcile, deletion, phases)
+    live, namespace = reconcile.parent.live, reconcile.parent.live.identity.namespace
+    ends = await ending_namespaces([namespace], live, reconcile.cluster) if stay is None else {}
+    if stay is None and not (namespace in ends and ends[namespace].takes_parent):
+        verdict = replace(deleting(undecided_message(observed)), stalled=True)
+        return await report_existing_children(reconcile, verdict, phases)
     outcomes = await _act(reconcile, deletion, phases)
     report = await _report(reconcile, deletion, rendered, outcomes, phases)
     return await phases.publisher.publish(reconcile, report)

@@ -13,7 +13,8 @@ Promises:
 - Objects that the parent lives in are not deleted. An object whose end waits for the parent is deleted, but its end is
   not awaited.
 - Objects that can't be read or created in a namespace that ends don't block the deletion.
-- Children that the garbage collector has orphaned are left behind (reconcile.orphaning.rules).
+- Before the first object is deleted, the parent shows that its children are being deleted (reconcile.orphaning.rules):
+  by a child that keeps its owner reference until the parent is gone, or else by a record.
 
 How it works:
 No phase of the deletion is stored. Each reconcile makes the whole plan again from the objects that exist and from two
@@ -28,7 +29,7 @@ point.
 3. When the hooks are done and no such object is left, nothing keeps the parent.
 
 An object leaves the plan only when a watch that has synced, or a read, shows that it is gone or has lost the label of
-the parent, or when the cluster no longer serves its kind. An object that may exist is waited for. Three cases end this
+the parent, or when the CRD of its kind was deleted. An object that may exist is waited for. Three cases end this
 wait nevertheless, because it would have no end: the deletion of the object waits for the parent itself (`cycles`), its
 namespace has ended, or it can't be read in a namespace that ends. If the operator may not read what decides this, the
 wait goes on and `needs_person` says so.
@@ -48,6 +49,7 @@ from ssa_operator.objects.dependency_graph import graph
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.manifest import FOREGROUND
 from ssa_operator.objects.render_result import Rendered
 from ssa_operator.reconcile.document_steps import identity_of, step_for_document, step_for_wait
 from ssa_operator.reconcile.finalization.deletion_cycles import may_wait_for_parents
@@ -124,7 +126,9 @@ def make_finalization(observed: Observed, rendered: Rendered, context: DeletionC
         awaited.append(f"children that are deleted after the finalize hooks: {len(after_hooks)}")
     return Finalization(
         plan=Plan(steps=(*running, *deletions, *others), rendered=rendered, observed=observed),
-        records=_records_before_acting(observed, hooks, hooks_done=hooks_done and bool(deletions)),
+        records=_records_before_acting(
+            observed, hooks, begins=hooks_done and bool(deletions), proven=_is_proven(observed, others)
+        ),
         hooks_done=hooks_done,
         finished=hooks_done and not deletions,
         awaited="; ".join(awaited),
@@ -137,20 +141,6 @@ def make_finalization(observed: Observed, rendered: Rendered, context: DeletionC
         ),
         needs_person=bool(unknown) or any(step.identity in context.unread for step in deletions),
     )
-
-
-def was_orphaned(observed: Observed, rendered: Rendered) -> bool:
-    """Whether the garbage collector has orphaned the parent's children: none of those that the templates give an owner
-    reference has it.
-    """
-    steps = (step_for_document(observed, document) for document in rendered.without_hooks.documents)
-    owned = [
-        step.live
-        for step in steps
-        if step.manifest is not None and step.manifest.owned and step.live is not None and step.live.owned_fields()
-    ]
-    children = [live for live in owned if live.belongs_to(observed.parent.uid)]
-    return bool(children) and not any(is_owned(live, observed.parent.uid) for live in children)
 
 
 def advances_deletion(outcomes: Iterable[Outcome], now: float) -> bool:
@@ -181,17 +171,19 @@ def _deletion_steps(
 ) -> list[Step]:
     """A step for each object that must be deleted before the parent. An object that another one still needs is kept.
 
-    These are the objects of the inventory, and those that the garbage collector would delete in no order although
-    others depend on them. Objects that the templates put in an order are deleted in the reverse order. The others are
-    deleted by the waves of their creation, the last wave first. A hook that is in the inventory is deleted when all
-    hooks are done.
+    These are the objects of the inventory, those that have lost their owner reference, and those that the garbage
+    collector would delete in no order although others depend on them. Objects that the templates put in an order are
+    deleted in the reverse order. The others are deleted by the waves of their creation, the last wave first. A hook
+    that is in the inventory is deleted when all hooks are done.
     """
     dependencies = _dependencies(observed, standing)
     linked = {end for identity, targets in dependencies.items() for end in (identity, *targets) if targets}
     uid = observed.parent.uid
     owned = [live.identity for live in observed.children.own if live.identity in linked and is_owned(live, uid)]
+    lost = _without_reference(observed, standing)
+    linked |= {*lost}
     recorded = [identity for wave in observed.records.waves for identity in wave if hooks_done or identity not in hooks]
-    candidates = [each for each in dict.fromkeys([*recorded, *owned]) if not observed.why_kept(each)]
+    candidates = [each for each in dict.fromkeys([*recorded, *owned, *lost]) if not observed.why_kept(each)]
     steps = [step for identity in candidates if (step := _deletion_step(observed, identity))]
     # The deletion of these has begun, and their end waits for that of the parent.
     steps = [step for step in steps if not (step.identity in context.cycles and _is_ending(step))]
@@ -208,6 +200,14 @@ def _deletion_steps(
         _keep(step, f"is deleted after {earlier[step.identity]}") if step.identity in earlier else step
         for step in steps
     ]
+
+
+def _without_reference(observed: Observed, standing: Rendered) -> list[Identity]:
+    """The children whose manifests get an owner reference, and which another client took it from."""
+    steps = [step_for_document(observed, document) for document in standing.documents]
+    owned = [step.live for step in steps if step.manifest is not None and step.manifest.owned and step.live is not None]
+    uid = observed.parent.uid
+    return [live.identity for live in owned if live.belongs_to(uid) and live.owned_fields() and not is_owned(live, uid)]
 
 
 def _is_ending(step: Step) -> bool:
@@ -255,19 +255,14 @@ def _deletion_step(observed: Observed, identity: Identity) -> Step | None:
     """The step of one object that has to be deleted, None if the parent has no such object any more."""
     kind = observed.children.kinds.get(identity.group_kind)
     if kind is None:
-        return None  # The cluster no longer serves the kind, so it has no object of it.
+        why = observed.children.unserved.get(identity.group_kind)
+        return _unreachable_step(identity, f"may exist: {why}") if why else None
     watch = kind.within(identity.namespace)
     live = observed.children.objects.get(identity)
     if _goes_with_namespace(observed, identity, live, watch):
         return None
     if watch.problem and (live is not None or not watch.was_synced):
-        return Step(
-            action=Action.REFUSE,
-            identity=identity,
-            reason=watch.problem,
-            problem=FailureReason.APPLY_FAILED,
-            needs_permission=watch.needs_permission,
-        )
+        return _unreachable_step(identity, watch.problem, needs_permission=watch.needs_permission)
     if not watch.synced and not watch.problem:
         reason = f"waits: the watch of {identity.group_kind} is not synced yet"
         return Step(action=Action.WAIT, identity=identity, reason=reason)
@@ -279,6 +274,12 @@ def _deletion_step(observed: Observed, identity: Identity) -> Step | None:
     if live.deleting:
         return Step(action=Action.KEEP, identity=identity, live=live, reason=deletion_text(live))
     return Step(action=Action.PRUNE, identity=identity, live=live, reason="is deleted with its parent")
+
+
+def _unreachable_step(identity: Identity, why: str, *, needs_permission: bool = False) -> Step:
+    """The step of an object that can't be seen now."""
+    problem = FailureReason.APPLY_FAILED
+    return Step(action=Action.REFUSE, identity=identity, reason=why, problem=problem, needs_permission=needs_permission)
 
 
 def _goes_with_namespace(observed: Observed, identity: Identity, live: LiveObject | None, watch: KindState) -> bool:
@@ -303,16 +304,28 @@ def _why_it_remains(observed: Observed, live: LiveObject) -> str:
     return f"stays: {why}" if why else "remains until its parent is deleted"
 
 
-def _records_before_acting(observed: Observed, hooks: Sequence[Step], *, hooks_done: bool) -> ParentRecords:
-    """The records that the parent has to keep before the plan is carried out.
+def _is_proven(observed: Observed, others: Iterable[Step]) -> bool:
+    """Whether another process will see by these children that the deletion takes them along, until the parent is
+    gone.
+    """
+    if FOREGROUND in observed.parent.metadata.finalizers:
+        return False
+    lives = (step.live for step in others if step.live is not None and not step.live.deleting)
+    return any(is_owned(live, observed.parent.uid) for live in lives)
+
+
+def _records_before_acting(observed: Observed, hooks: Sequence[Step], *, begins: bool, proven: bool) -> ParentRecords:
+    """The records that the parent has to keep before the plan is carried out. `begins`: whether objects are deleted.
 
     Hooks are recorded as done before the first object is deleted: a Job that its TTL removes meanwhile must not run
-    again.
+    again. Without hooks, the record alone shows the next process that the deletion has begun.
     """
     records = observed.records.with_children(
         step.identity for step in hooks if step.manifest is not None and step.manifest.deleted_by_operator
     )
-    if hooks_done:
+    if begins:
         done = {HOOK + identity_key(step.identity): DONE for step in hooks}
+        if not (done or proven or records.deletes_children):
+            done = {HOOK: DONE}
         records = replace(records, once_records={**records.once_records, **done})
     return records

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 
 from ssa_operator.objects.annotations import FINALIZER
+from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import bounded
 from ssa_operator.reconcile.finalization.deletion_cycles import CRD, NAMESPACE, deletion_messages
@@ -71,13 +72,16 @@ def removal_advice(parent: LiveObject) -> str | None:
 
 def remove_finalizer(live: LiveObject, finalizer: str) -> str:
     """The command that takes one finalizer off an object, as long as it is where it is now."""
-    identity = live.identity
     path = f"/metadata/finalizers/{live.metadata.finalizers.index(finalizer)}"
     patch = [{"op": "test", "path": path, "value": finalizer}, {"op": "remove", "path": path}]
-    kind = f"{identity.kind}.{identity.group}" if identity.group else identity.kind
-    where = f" --namespace={identity.namespace}" if identity.namespace else ""
     text = json.dumps(patch, separators=(",", ":"))
-    return f"kubectl patch {kind} {identity.name}{where} --type=json --patch='{text}'"
+    return f"kubectl patch {kubectl_name(live.identity)} --type=json --patch='{text}'"
+
+
+def kubectl_name(identity: Identity) -> str:
+    """The arguments by which kubectl takes an object."""
+    where = f" --namespace={identity.namespace}" if identity.namespace else ""
+    return f"{identity.group_kind} {identity.name}{where}"
 
 
 def _remaining(live: LiveObject) -> str:

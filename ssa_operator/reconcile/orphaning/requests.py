@@ -3,7 +3,8 @@ meanwhile (reconcile.orphaning.rules).
 
 Promises:
 - The status and an Event say that the children stay, before the operator's finalizer goes.
-- Before the operator's finalizer goes, every child is read, and loses an owner reference to the parent.
+- Before the operator's finalizer goes, every child is read, and loses an owner reference to the parent. The record of a
+  shared object loses the parent.
 - A child that may not be read because its namespace is being deleted goes with the namespace.
 - If another client changes a child meanwhile, the child is read again, and that change is kept.
 """
@@ -29,6 +30,7 @@ from ssa_operator.reconcile.parent_records.requests import read_again, save_pare
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.phases import Phases
 from ssa_operator.reconcile.render_turns import let_renders_wait
+from ssa_operator.reconcile.shared_ownership.rules import leave_patch
 from ssa_operator.reconcile.status.events import children_orphaned
 from ssa_operator.reconcile.status.report import Report
 
@@ -88,12 +90,16 @@ async def _release(live: LiveObject, parent: LiveObject, cluster: ClusterAccess)
             if error.forbidden and await ending_namespaces([identity.namespace], parent, cluster):
                 return  # it goes with its namespace
             raise
-        patch = None if current is None else orphan_patch(current, parent.uid)
+        if current is None:
+            return
+        client, is_shared = cluster.client, current.shared is not None
+        patch = (leave_patch if is_shared else orphan_patch)(current, parent.uid)
         if patch is None:
             return
+        change = resource, identity.namespace, identity.name, patch
         try:
             with cluster.writing(identity):
-                cluster.written(await cluster.client.json_patch(resource, identity.namespace, identity.name, patch))
+                cluster.written(await (client.merge_patch(*change) if is_shared else client.json_patch(*change)))
         except ApiError as error:
             changed = error.conflict or error.invalid or error.not_found
             if attempt == ATTEMPTS or not changed:

@@ -5,8 +5,8 @@ Promises:
   deleted and none of its finalize hooks runs.
 - If the parent has the operator's finalizer, no child keeps an owner reference that an apply gave back. Such an apply
   was in flight when the garbage collector orphaned the child.
-- A process that starts after the garbage collector has removed that finalizer recognizes the orphaning by the children:
-  they have lost the owner references that the operator gave them.
+- A process that did not see the deletion begin needs a proof before it deletes a child or runs a hook: a child that has
+  its owner reference still, or the record that the children are being deleted. Without one, a user decides.
 
 The garbage collector removes the owner references of the children, and then its finalizer from the parent, within
 milliseconds (https://kubernetes.io/docs/concepts/architecture/garbage-collection/#orphaned-dependents).
@@ -16,13 +16,55 @@ from __future__ import annotations
 
 import json
 
+from ssa_operator.objects.annotations import PREFIX
 from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.manifest import FOREGROUND
+from ssa_operator.objects.messages import MESSAGE_LIMIT, bounded
+from ssa_operator.reconcile.finalization.stuck_deletions import kubectl_name
+from ssa_operator.reconcile.observed import Observed
+from ssa_operator.reconcile.prune.rules import is_owned
+
+ANNOTATION = f"{PREFIX}deletion"
+"""The annotation by which a user decides what becomes of the children of a parent in deletion, if the operator can't
+know it: `Delete` deletes them, `Orphan` leaves them.
+"""
+
+_DECISIONS = {"Delete": False, "Orphan": True}
 
 CHILDREN_STAY = (
     "is being deleted without its children (--cascade=orphan): they stay, and no finalize hook runs; a parent that is "
     "created again under this name takes them back"
 )
 """What the status and an Event say of the parent."""
+
+
+def children_stay(observed: Observed, seen: bool | None) -> bool | None:
+    """Whether the children of a parent in deletion stay, None if a user has to decide. `seen` is how this process saw
+    the deletion begin, None if it didn't. A child without its owner reference proves nothing: a client may have
+    restored it without.
+    """
+    parent = observed.parent
+    if seen is not None:
+        return seen
+    if FOREGROUND in parent.metadata.finalizers or observed.records.deletes_children:
+        return False
+    if any(is_owned(live, parent.uid) for live in observed.children.own):
+        return False  # the garbage collector would have removed the reference before its finalizer
+    return _DECISIONS.get(parent.metadata.annotations.get(ANNOTATION, ""))
+
+
+def undecided_message(observed: Observed) -> str:
+    """What the status says of a parent in deletion for which a user has to decide."""
+    parent, written = observed.parent, observed.parent.metadata.annotations.get(ANNOTATION)
+    children = "".join([f", {each}" for each in sorted(observed.records.inventory)]).replace(",", ":", 1)
+    refused = f", and {bounded(written, 50)!r} is neither Delete nor Orphan" if written else ""
+    message = (
+        "waits for a decision, and nothing is deleted until then: the operator did not see the deletion begin, and no "
+        f"child with an owner reference shows whether it is --cascade=orphan{refused}. "
+        f"`kubectl annotate {kubectl_name(parent.identity)} --overwrite {ANNOTATION}=Delete` deletes its children, "
+        f"`{ANNOTATION}=Orphan` leaves them{children}"
+    )
+    return bounded(message, MESSAGE_LIMIT)
 
 
 def orphan_patch(live: LiveObject, parent_uid: str) -> bytes | None:

@@ -3,12 +3,16 @@
 (reconcile.finalization.deletion_cycles).
 
 Promises:
+- The first reconcile that reads a parent in a version renews the owner references of all of its children, whatever
+  becomes of their manifests: of a suspended parent, of one whose templates wait or fail, of shared objects.
 - The patch changes the owner reference and nothing else, and only of the very object that was read.
 - An object that is kept, and that is being deleted, is not written, nor is one of a parent that is being deleted.
 - A dry run writes nothing.
 """
 
 from __future__ import annotations
+
+import logging
 
 from msgspec.structs import replace
 
@@ -17,12 +21,26 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.failures import failed_outcome, failed_request
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.orphaning.rules import orphan_patch
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.owner_references.rules import owner_version_patch
-from ssa_operator.reconcile.step import FailureReason, Step
+from ssa_operator.reconcile.step import Action, FailureReason, Step
+
+log = logging.getLogger("ssa_operator")
+
+
+async def renew_owner_references(reconcile: Reconcile) -> None:
+    """Have the children name their parent in the version in which this process reads it. A refusal is logged."""
+    parent, cluster = reconcile.parent.live, reconcile.cluster
+    for live in cluster.children.by_parent(parent.uid):
+        if owner_version_patch(live, parent) is not None:
+            step = Step(action=Action.KEEP, identity=live.identity, live=live)
+            outcome = await keep(step, parent, cluster)
+            if outcome.result is Result.FAILED:
+                log.warning("%s: its owner reference is not renewed: %s", reconcile.key, outcome.message)
 
 
 async def keep(step: Step, parent: LiveObject, cluster: ClusterAccess) -> Outcome:

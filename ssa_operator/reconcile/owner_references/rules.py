@@ -1,8 +1,8 @@
 """Decides when the owner reference of an object that is not applied any more has to name another version of its owner.
 
 Promises:
-- An object that is kept unchanged (`apply: Once`, `IfNotPresent`, a held prune) names its parent in the version in
-  which the operator reads the parent. It gets no other change.
+- An object that is not applied (`apply: Once`, `IfNotPresent`, a held prune, a suspended parent) names its parent in
+  the version in which the operator reads the parent. It gets no other change.
 
 The garbage collector resolves an owner by the version in the reference. If the cluster no longer serves that version,
 it never deletes the object.

@@ -92,7 +92,7 @@ RECORD_ANNOTATIONS = frozenset(_NAMES)
 
 
 HOOK = "finalize/"
-"""The prefix of the keys of finalize hooks among the once records."""
+"""The prefix of the keys of finalize hooks among the once records; by itself, the key of a deletion that has none."""
 
 MANAGER = "ssa-operator-parent"
 """The field manager of the operator's own fields of a parent. It differs from that of manifests, because a parent may
@@ -194,6 +194,11 @@ class ParentRecords(Struct, frozen=True, kw_only=True):
             sorted(identity for identity, created_in in self.inventory.items() if created_in == wave)
             for wave in sorted(set(self.inventory.values()), reverse=True)
         ]
+
+    @property
+    def deletes_children(self) -> bool:
+        """Whether the deletion of the children has begun: all hooks are done."""
+        return any(key.startswith(HOOK) for key in self.once_records)
 
     def with_children(self, identities: Iterable[Identity]) -> ParentRecords:
         """The records with these children in the inventory; those that are new there form a new wave."""

@@ -10,6 +10,8 @@ Promises:
 - No single parent takes over an object that others share, and nothing that counts is only in memory.
 - Either all owners have an owner reference, or none has: Kubernetes would delete the object with the last owner that
   has one, although another one still renders it.
+- A parent that is deleted without its children is no owner any more. An owner that this process doesn't know counts,
+  because it may be a parent of another folder; the message says how a user ends that.
 - What a parent gives up while others own it counts as changed and not as pruned, in Events, in `plan` and in `diff`.
 
 How it works:
@@ -79,12 +81,17 @@ def release_patch(live: LiveObject, uid: str) -> bytes | None:
     """The merge patch by which a parent gives up an object that others own, too; None if the parent is the last
     owner.
     """
-    record = live.shared or SharedRecord()
-    others = record.others(uid)
-    if not others:
+    return leave_patch(live, uid) if live.shared is not None and live.shared.others(uid) else None
+
+
+def leave_patch(live: LiveObject, uid: str) -> bytes | None:
+    """The merge patch after which a parent is no owner of a shared object, even if it is the last one; None if it is
+    none.
+    """
+    if live.shared is None or not live.belongs_to(uid):
         return None
     references = [each for each in _references(live) if each.get("uid") != uid]
-    return _patch(live, record.limited_to(others), references)
+    return _patch(live, live.shared.limited_to(live.shared.others(uid)), references)
 
 
 def released_outcome(step: Step, live: LiveObject | None, uid: str) -> Outcome | None:
@@ -103,7 +110,8 @@ def released_outcome(step: Step, live: LiveObject | None, uid: str) -> Outcome |
 def owners_text(live: LiveObject, uids: Sequence[str], parents: ObservedParents) -> str:
     """Owners of an object, as messages name them."""
     by_uid = {each.uid: f"{each.kind} {each.name}" for each in live.owner_references}
-    names = [str(parents.find(uid) or by_uid.get(uid) or f"a parent with the uid {uid}") for uid in uids]
+    unknown = "a parent with the uid {} (if it no longer exists, remove the uid from the annotation {})"
+    names = [str(parents.find(uid) or by_uid.get(uid) or unknown.format(uid, OWNERS_ANNOTATION)) for uid in uids]
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more" if names else ""
 
 

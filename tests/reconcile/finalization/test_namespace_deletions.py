@@ -188,6 +188,8 @@ async def test_after_a_restart_the_end_of_a_namespace_ends_a_deletion_or_a_perso
         await made.delete(*made.places)
         await asyncio.sleep(1.1)
         await made.create_places("again")
+        for name in ("earlier", "unbound"):  # no child shows whether their deletion takes the children along
+            await made.desk.patch("echo", name, metadata={"annotations": {"ssa-operator.dev/deletion": "Delete"}})
         async with operating(made.client, options()):
             await made.gone("gone", "again")
             for name in ("earlier", "unbound"):

@@ -116,9 +116,22 @@ def test_an_object_with_another_parents_label_is_not_deleted() -> None:
     assert Cluster(ParentRecords(inventory={space("s"): 1}, has_finalizer=True), {space("s"): theirs}).plan().finished
 
 
-def test_a_kind_that_the_cluster_does_not_serve_does_not_block_the_deletion() -> None:
+def test_only_a_kind_whose_crd_was_deleted_does_not_block_the_deletion() -> None:
     gone = Identity("old.example.com", "Gadget", "", "g")
-    assert Cluster(ParentRecords(inventory={gone: 1}, has_finalizer=True), {}).plan().finished
+    records = ParentRecords(inventory={gone: 1}, has_finalizer=True)
+    assert Cluster(records, {}).plan().finished
+    seen = observed(records=records, unserved={gone.group_kind: "its CRD is not served"}, parent=parent())
+    finalization = make_finalization(seen, Rendered(), DeletionContext(now=NOW))
+    assert (finalization.finished, finalization.needs_person) == (False, True)
+    assert finalization.awaited == "Gadget g may exist: its CRD is not served"
+
+
+def test_a_deletion_that_no_child_shows_is_recorded_before_an_object_is_deleted() -> None:
+    owned = live(job("j"), **OWNED)
+    for others, recorded in (((), True), ((owned,), False), ((live(job("j")),), True)):
+        cluster = Cluster(ParentRecords(inventory={space("s"): 1}, has_finalizer=True), {space("s"): live(space("s"))})
+        cluster.objects |= {each.identity: each for each in others}
+        assert cluster.plan().records.deletes_children is recorded
 
 
 def test_an_object_that_is_deleted_after_another_one_names_it() -> None:

@@ -25,6 +25,7 @@ from tests.operator.harness import (
     administrator,
     echo,
     map_template,
+    not_ready_because,
     only,
     operating,
     uid,
@@ -223,16 +224,119 @@ async def test_an_owner_that_an_apply_gave_back_is_taken_away_before_the_parent_
         await desk.delete("clusterrole", f"{desk.namespace}-web")
 
 
+async def deleted_while_no_operator_runs(desk: Desk, cascade: str) -> None:
+    await desk.kubectl("delete", "echo", "web", f"--cascade={cascade}", "--wait=false")
+    await desk.until(ECHOES, "web", lambda body: "orphan" not in body["metadata"]["finalizers"])
+
+
+async def decide(desk: Desk, decision: str) -> None:
+    await desk.kubectl("annotate", "Echo.example.com", "web", f"ssa-operator.dev/deletion={decision}")
+
+
+UNDECIDED = not_ready_because("Deleting", "waits for a decision, and nothing is deleted until then", "deletion=Orphan")
+
+
 async def test_children_are_left_behind_also_where_no_operator_runs_meanwhile(
     desk: Desk, operate: Operate, stateful: Path
 ) -> None:
     async with operate(templates=stateful):
         await desk.apply_until_ready(echo("web", 1))
         before = await uids(desk)
-    await desk.kubectl("delete", "echo", "web", "--cascade=orphan", "--wait=false")
-    await desk.until(ECHOES, "web", lambda body: "orphan" not in body["metadata"]["finalizers"])
+    await deleted_while_no_operator_runs(desk, "orphan")
     async with operate(templates=stateful):
+        await desk.until(ECHOES, "web", UNDECIDED)
+        assert await uids(desk) == before
+        await decide(desk, "Orphan")
         await desk.gone(ECHOES, "web")
         assert await uids(desk) == before
         assert await desk.find(MAPS, "web-bye") is None
         await assert_taken_back(desk, before)
+
+
+SPACE = """\
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: {{ namespace }}-{{ name }}
+"""
+
+
+@pytest.mark.parametrize("owned", [None, "{{ fail('broken') }}"], ids=["no owned child", "one whose template fails"])
+async def test_nothing_is_deleted_where_it_is_unknown_whether_the_children_stay(
+    desk: Desk, operate: Operate, templates: Path, owned: str | None
+) -> None:
+    folder = only(templates, space=SPACE, role=ROLE) / ECHOES
+    (folder / "_settings.yaml").write_text("clusterScope: true\n")
+    plain = folder / "plain.yaml.j2"
+    if owned:
+        plain.write_text(map_template("plain", x="1"))
+    name = f"{desk.namespace}-web"
+    async with operate(templates=templates):
+        await desk.apply_until_ready(echo("web", 1))
+        before = uid(await desk.read("namespaces", name))
+    await deleted_while_no_operator_runs(desk, "orphan")
+    if owned:
+        plain.write_text(owned)
+    async with operate(templates=templates):
+        await desk.until(ECHOES, "web", UNDECIDED)
+        found = await desk.read("namespaces", name)
+        assert (uid(found), found["metadata"].get("deletionTimestamp")) == (before, None)
+        assert await desk.find(ROLES, name) is not None
+        # A restart decides nothing either, and then the user does.
+    async with operate(templates=templates):
+        await desk.until(ECHOES, "web", UNDECIDED)
+        await decide(desk, "Delete")
+        await desk.gone(ROLES, name)
+        await desk.gone("namespaces", name)
+        await desk.gone(ECHOES, "web")
+
+
+async def test_a_deletion_while_no_operator_runs_takes_the_children_along_as_long_as_one_shows_its_owner(
+    desk: Desk, operate: Operate, stateful: Path
+) -> None:
+    async with operate(templates=stateful):
+        await desk.apply_until_ready(echo("web", 1))
+    await deleted_while_no_operator_runs(desk, "background")
+    async with operate(templates=stateful):
+        await desk.gone(ECHOES, "web")
+        await desk.gone(ROLES, f"{desk.namespace}-web")
+        await desk.gone(MAPS, "web-plain")
+
+
+SHARED_ROLE = ROLE.replace("{{ name }}", "common\n  annotations: {ssa-operator.dev/apply: Shared}").replace(
+    "rules: []", "rules: [{apiGroups: [''], resources: [pods], verbs: ['{{ spec.replicas }}']}]"
+)
+
+
+async def test_an_owner_that_was_deleted_without_its_children_does_not_keep_a_shared_object(
+    desk: Desk, operate: Operate, templates: Path
+) -> None:
+    folder = only(templates, role=SHARED_ROLE, plain=map_template("plain", x="1")) / ECHOES
+    (folder / "_settings.yaml").write_text("clusterScope: true\n")
+    role = f"{desk.namespace}-common"
+    async with operate(templates=templates):
+        for name in ("web", "other"):
+            await desk.apply_until_ready(echo(name, 1))
+        await desk.kubectl("delete", "echo", "web", "--cascade=orphan")
+        await desk.apply_until_ready(echo("other", 2))
+        assert (await desk.read(ROLES, role))["rules"][0]["verbs"] == ["2"]
+        await desk.delete("echo", "other")
+        await desk.gone(ROLES, role)
+
+
+async def test_children_that_lost_their_owner_references_do_not_make_a_deletion_leave_them(
+    desk: Desk, operate: Operate, templates: Path
+) -> None:
+    folder = only(templates, role=ROLE, plain=map_template("plain", x="1")) / ECHOES
+    (folder / "_settings.yaml").write_text("clusterScope: true\n")
+    role = f"{desk.namespace}-web"
+    async with operate(templates=templates):
+        await desk.apply_until_ready(echo("web", 1))
+    await desk.patch("configmap", "web-plain", metadata={"ownerReferences": []})
+    await deleted_while_no_operator_runs(desk, "background")
+    async with operate(templates=templates):
+        await desk.until(ECHOES, "web", UNDECIDED)
+        assert await desk.find(ROLES, role) is not None
+        await decide(desk, "Delete")
+        for resource, child in ((ROLES, role), (MAPS, "web-plain"), (ECHOES, "web")):
+            await desk.gone(resource, child)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cli.process import run
 from tests.operator.harness import Desk, Operate, definition, map_template, uid, with_versions
 
 pytestmark = pytest.mark.cluster
@@ -19,6 +21,14 @@ kind: ConfigMap
 metadata:
   name: {{{{ name }}}}-{name}
   annotations: {{ssa-operator.dev/apply: {apply}}}
+"""
+
+SHARED = """\
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: common
+  annotations: {ssa-operator.dev/apply: Shared}
 """
 
 
@@ -47,8 +57,47 @@ async def test_kept_objects_name_the_version_in_which_the_operator_reads_the_par
     ]
 
 
+async def test_the_children_of_a_suspended_or_broken_parent_name_a_served_version_and_commands_tell_what_is_left(
+    desk: Desk, operate: Operate, templates: Path, group: str, tmp_path: Path
+) -> None:
+    folder = templates / f"outs.{group}"
+    folder.mkdir()
+    (folder / "plain.yaml.j2").write_text(map_template("plain", x="1"))
+    (folder / "shared.yaml.j2").write_text(SHARED)
+    crd = tmp_path / "outs.yaml"
+    # Both versions are served, and the operator reads the first one.
+    both = with_versions(definition("outs", group, "Out"), "v1", v1=True, v2=True)
+    await desk.define(both)
+    (folder / "_settings.yaml").write_text("version: v1\n")
+    names = ("web-plain", "common")
+    owners = [
+        {"apiVersion": f"{group}/v1", "kind": "Out", "metadata": {"name": name}, "spec": {}} for name in ("web", "web2")
+    ]
+    async with operate(templates=templates):
+        for body in owners:
+            await desk.apply(body)
+        for name in (*names, "web2-plain"):
+            await desk.until(MAPS, name, is_owned_in(f"{group}/v1"))
+        await desk.until(MAPS, "common", lambda body: len(body["metadata"]["ownerReferences"]) == 2)
+    await desk.patch("out", "web", metadata={"annotations": {"ssa-operator.dev/suspend": "true"}})
+    # The templates fail for all of them.
+    (folder / "plain.yaml.j2").write_text("{{ fail('broken') }}")
+    (folder / "_settings.yaml").write_text("version: v2\n")
+    crd.write_text(json.dumps(with_versions(definition("outs", group, "Out"), "v2", v1=False, v2=True)))
+    command = ("crds", "apply", "-f", str(crd), f"--kubeconfig={desk.kubeconfig}", "--allow-data-loss")
+    code, _, err = await run(*command)
+    assert code == 0, err
+    for told in ("would outlive their parents", "web-plain (v1)", "web2-plain (v1)", "common (v1)"):
+        assert told in err
+    async with operate(templates=templates):
+        for name in (*names, "web2-plain"):
+            await desk.until(MAPS, name, is_owned_in(f"{group}/v2"))
+    code, _, err = await run("crds", "migrate", f"outs.{group}", f"--kubeconfig={desk.kubeconfig}")
+    assert (code, "outlive" in err) == (0, False), err
+
+
 def is_owned_in(api_version: str) -> Any:
-    return lambda body: [owner["apiVersion"] for owner in body["metadata"]["ownerReferences"]] == [api_version]
+    return lambda body: {owner["apiVersion"] for owner in body["metadata"]["ownerReferences"]} == {api_version}
 
 
 async def _known_to_garbage_collector(desk: Desk, resource_name: str, kind: dict[str, str]) -> None:

@@ -14,7 +14,13 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import ManifestError
 from ssa_operator.objects.shared_record import OWNERS_ANNOTATION
 from ssa_operator.reconcile.plan import make_plan
-from ssa_operator.reconcile.shared_ownership.rules import release_patch, vote_patch, with_owners
+from ssa_operator.reconcile.shared_ownership.rules import (
+    leave_patch,
+    owners_text,
+    release_patch,
+    vote_patch,
+    with_owners,
+)
 from ssa_operator.reconcile.step import Action, FailureReason, Step
 from tests.objects.example_objects import (
     OTHER_UID,
@@ -137,6 +143,31 @@ def test_the_conflict_names_both_parents_the_object_and_the_first_field_and_no_f
 def test_an_instruction_that_a_single_parent_decides_on_excludes_sharing(annotation: str, text: str) -> None:
     with pytest.raises(ManifestError, match=f"apply: Shared and ssa-operator.dev/{annotation}: .*exclude each other"):
         made(shared(**{annotation: text}))
+
+
+def test_a_parent_that_leaves_its_children_is_no_owner_any_more_even_as_the_last_one() -> None:
+    common = SharedObject()
+    common.reconcile(OTHER_UID, "a")
+    common.reconcile(PARENT_UID, "a")
+    for uid, owners in ((PARENT_UID, {OTHER_UID}), (OTHER_UID, set[str]())):
+        assert common.live is not None
+        common.patch(leave_patch(common.live, uid))
+        assert common.owners == owners
+        assert common.live.shared is not None
+        assert common.live.shared.owners.keys() == owners
+        assert leave_patch(common.live, uid) is None
+    common.reconcile(PARENT_UID, "b")
+    assert (common.value, common.owners) == ("b", {PARENT_UID})
+
+
+def test_the_conflict_with_an_owner_that_is_not_known_says_how_to_end_it() -> None:
+    common = SharedObject()
+    common.reconcile("p0", "a")
+    assert common.live is not None
+    metadata = {name: value for name, value in common.live.body["metadata"].items() if name != "ownerReferences"}
+    live = LiveObject.of({**common.live.body, "metadata": metadata})
+    text = owners_text(live, ["p0"], observed().parents)
+    assert text.startswith("a parent with the uid p0 (if it no longer exists, remove the uid from the annotation")
 
 
 def test_the_order_of_keys_makes_no_other_manifest_and_the_parent_makes_none() -> None:

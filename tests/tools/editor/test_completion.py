@@ -140,7 +140,7 @@ def test_a_template_completes(project: EditedProject, text: str, labels: list[st
         (
             "../../examples/a.yaml",
             "apiVersion: example.com/v1alpha1\nkind: Site\nmetadata:\n  annotations:\n    §",
-            ["ssa-operator.dev/reconcile-at", "ssa-operator.dev/suspend"],
+            ["ssa-operator.dev/deletion", "ssa-operator.dev/reconcile-at", "ssa-operator.dev/suspend"],
         ),
         ("../../examples/a.yaml", "apiVersion: example.com/v1alpha1\nkind: Site\nspec:\n  size: §", ["large", "small"]),
     ],

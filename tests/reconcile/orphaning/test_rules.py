@@ -1,0 +1,63 @@
+"""Whether a parent in deletion takes its children with it: by what is known, or by what a user decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.reconcile.orphaning.rules import ANNOTATION, children_stay, undecided_message
+from ssa_operator.reconcile.parent_records.rules import HOOK, ParentRecords
+from tests.objects.example_objects import child, observed, parent
+
+ROLE = Identity("rbac.authorization.k8s.io", "ClusterRole", "", "default-web")
+RECORDS = ParentRecords(inventory={ROLE: 1}, has_finalizer=True)
+
+
+def stay(*own: LiveObject, seen: bool | None = None, records: ParentRecords = RECORDS, **metadata: Any) -> bool | None:
+    leaving = parent(deletionTimestamp="2026-01-01T00:00:00Z", **metadata)
+    return children_stay(observed(*own, parent=leaving, records=records), seen)
+
+
+def test_what_the_process_saw_at_the_beginning_of_the_deletion_decides() -> None:
+    assert stay(child(), seen=True) is True
+    assert stay(seen=False) is False
+
+
+def test_a_child_that_has_its_owner_reference_proves_that_it_goes_with_its_parent() -> None:
+    assert stay(child(ownerReferences=[]), child("other", uid="c-2")) is False
+
+
+def test_a_deletion_in_the_foreground_takes_the_children_with_it() -> None:
+    assert stay(finalizers=["ssa-operator.dev/cleanup", "foregroundDeletion"]) is False
+
+
+def test_a_deletion_that_has_begun_goes_on() -> None:
+    begun = ParentRecords(
+        inventory={ROLE: 1}, has_finalizer=True, once_records={f"{HOOK}Job.batch/default/bye": "done"}
+    )
+    assert stay(records=begun) is False
+
+
+@pytest.mark.parametrize("own", [(), (child(ownerReferences=[]),)], ids=["no owned child", "lost references"])
+def test_without_a_proof_a_user_decides(own: tuple[LiveObject, ...]) -> None:
+    assert stay(*own) is None
+    assert stay(*own, annotations={ANNOTATION: "Delete"}) is False
+    assert stay(*own, annotations={ANNOTATION: "Orphan"}) is True
+    assert stay(*own, annotations={ANNOTATION: "delete"}) is None
+
+
+def test_the_message_names_the_children_and_both_commands() -> None:
+    leaving = parent(deletionTimestamp="2026-01-01T00:00:00Z", annotations={ANNOTATION: "maybe"})
+    message = undecided_message(observed(parent=leaving, records=RECORDS))
+    assert (
+        "`kubectl annotate Echo.example.com web --namespace=default --overwrite ssa-operator.dev/deletion=" in message
+    )
+    for part in (
+        "deletion=Delete`",
+        "deletion=Orphan` leaves them: ClusterRole default-web",
+        "'maybe'",
+    ):
+        assert part in message
