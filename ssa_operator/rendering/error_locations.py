@@ -9,10 +9,11 @@ Promises:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jinja2 import Template, TemplateNotFound, TemplateSyntaxError
+from jinja2 import Template, TemplateNotFound, TemplateSyntaxError, nodes
 from jinja2.environment import TemplateModule
 from jinja2.exceptions import SecurityError, TemplateError
 from jinja2.utils import missing
@@ -25,6 +26,7 @@ from ssa_operator.rendering.jinja.functions import (
     CLUSTER_FUNCTIONS,
     CLUSTER_VARIABLES,
     FUNCTIONS,
+    FailError,
     REMOVED,
     STATUS_DESCRIPTIONS,
     VARIABLES,
@@ -65,8 +67,24 @@ def problem_of(
         )
     if quotes_content(error):
         return RenderProblem(HIDDEN_ERROR, location)
+    if isinstance(error, MissingFieldError) and (missing_argument := _PARAMETER.fullmatch(error.hint or "")):
+        message = _without_argument(missing_argument[1], location, templates)
+        return RenderProblem(message, _location(lines[1:]) or location)
     go = jinja_for(templates.line(location) or "") if _reads_go_keyword(error) else None
-    return RenderProblem(_message(error, variables, schema) if go is None else f"{GO_SYNTAX}: {go}", location)
+    message = _message(error, variables, schema) if go is None else f"{GO_SYNTAX}: {go}"
+    return RenderProblem(message, location, by_author=isinstance(error, FailError))
+
+
+_PARAMETER = re.compile("parameter '(.*)' was not provided")
+"""Jinja's words about a parameter of a macro that a call gives no value."""
+
+
+def _without_argument(name: str, location: SourceLocation, templates: Templates) -> str:
+    """The message about the call of the macro around a location that lacks an argument."""
+    macros = (each for each in templates.syntax_tree(location.file).find_all(nodes.Macro))
+    around = [each.name for each in macros if each.lineno <= location.line and name in [arg.name for arg in each.args]]
+    macro = f"the macro {around[-1]}" if around else "a macro"
+    return f"{macro} needs the argument {name}, which this call doesn't give it; give it, or give the macro a default"
 
 
 def _reads_go_keyword(error: Exception) -> bool:
@@ -182,4 +200,6 @@ def _location(lines: list[SourceLocation]) -> SourceLocation | None:
 
 def _with_line(message: str, templates: Templates, location: SourceLocation) -> str:
     line = templates.line(location)
+    if message.startswith("mapping values are not allowed") and templates.joins_above(location):
+        message = "-%} joins this line to the one above"
     return f"{message}: {line}" if line else message

@@ -220,6 +220,7 @@ class _Document:
     """One YAML document of the expanded text. Parts that only a render can determine are added to `unknown`."""
 
     def __init__(self, lines: Sequence[_Line], unknown: dict[UnknownPart, None]) -> None:
+        lines = _without_braces(lines)
         self._lines = lines
         self._unknown = unknown
         self._fields = _fields(lines)
@@ -267,7 +268,7 @@ class _Document:
                     item = []
                 if line is not None:
                     item.append(replace(line, text=line.text.replace("-", " ", 1)) if starts else line)
-            if not items.block and items.line.text.split(":", 1)[1].strip() != "[]":
+            if items.line.text.split(":", 1)[1].strip() not in ("[]", *([""] if items.block else [])):
                 self._report("the items of this List are computed", items.line.location)
 
     def _manifest(self, group_kind: GroupKind, kind: _FieldRead, branch: Branch) -> PossibleManifest:
@@ -336,6 +337,13 @@ class _Document:
 
     def _report(self, message: str, location: SourceLocation) -> None:
         self._unknown[UnknownPart(message, location)] = None
+
+
+def _without_braces(lines: Sequence[_Line]) -> Sequence[_Line]:
+    """The lines of a mapping in JSON, as those of YAML: without its braces and the commas at their ends."""
+    if len(lines) < 3 or (lines[0].text.strip(), lines[-1].text.strip()) != ("{", "}"):
+        return lines
+    return [replace(line, text=line.text.rstrip().removesuffix(",")) for line in lines[1:-1]]
 
 
 def _fields(lines: Sequence[_Line]) -> list[_FieldRead]:

@@ -47,6 +47,10 @@ MAP, JOB, WEB = manifest("v1", "ConfigMap"), manifest("batch/v1", "Job"), manife
 KINDS: dict[str, tuple[str, list[str]]] = {
     "plain text": (MAP, ["ConfigMap"]),
     "several documents": (f"{MAP}---\n{JOB}", ["ConfigMap", "Job.batch"]),
+    "JSON": (
+        '{\n  "apiVersion": "batch/v1",\n  "kind": "Job",\n  "metadata": {\n    "name": "{{ name }}"\n  }\n}\n',
+        ["Job.batch"],
+    ),
     "every arm of a condition": (
         f"{{% if spec.a %}}\n{MAP}{{% elif spec.b %}}\n{JOB}{{% else %}}\n{WEB}{{% endif %}}",
         ["ConfigMap", "Deployment.apps", "Job.batch"],

@@ -291,9 +291,7 @@ def _load_folder(name: str, root: Path, read: _Read, old: Folder | None) -> Fold
     except LoadError as error:
         problems.extend(error.problems)
     if templates is not None and not templates.manifest_files and not problems:
-        problems.append(
-            RenderProblem(f"{name} has no templates; remove the folder if the operator should ignore the resource")
-        )
+        problems.append(_no_templates(name, own))
     if problems and not read.given.partial:
         last = old or Folder(resource=resource, group=group, root=root, settings=settings, files=own)
         shared = {path: text for path, text in files.items() if path.startswith(f"{SHARED}/")}
@@ -317,6 +315,17 @@ def _load_folder(name: str, root: Path, read: _Read, old: Folder | None) -> Fold
         inputs=inputs,
         problems=tuple(problems),
     )
+
+
+def _no_templates(name: str, files: Mapping[str, str]) -> RenderProblem:
+    """The problem of a folder none of whose files is a manifest."""
+    other = next((path for path in files if path.endswith(".j2") and not path.startswith("_")), None)
+    if other is None:
+        return RenderProblem(
+            f"{name} has no templates; add one, or remove the folder if the operator should ignore the resource"
+        )
+    better = f"{other.removesuffix('.j2')}.yaml.j2"
+    return RenderProblem(f"{name} has no templates; call {other} {better}", SourceLocation(f"{name}/{other}", 1))
 
 
 def _revision(digest: str, inputs: FolderInputs) -> str:

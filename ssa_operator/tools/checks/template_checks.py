@@ -28,18 +28,18 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import group_kind
 from ssa_operator.objects.problem_hints import hint
 from ssa_operator.objects.render_result import Document, RenderProblem
-from ssa_operator.objects.source_location import SourceLocation
+from ssa_operator.objects.source_location import SourceLocation, field_text
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.reconcile.status.author_status import author_status, undeclared_fields
 from ssa_operator.reconcile.status.child_status import kept_text
-from ssa_operator.reconcile.step import Action
-from ssa_operator.rendering.folder.folder_settings import SETTINGS
+from ssa_operator.reconcile.step import Action, FailureReason
+from ssa_operator.rendering.folder.folder_settings import SCHEMA, SETTINGS
 from ssa_operator.rendering.folder.folder_snapshot import read_snapshot
 from ssa_operator.rendering.folder.loaded_folders import Folder, no_folder_message
 from ssa_operator.rendering.jinja.templates import SHARED
 from ssa_operator.schema.crd_schema import object_schema, status_schema
 from ssa_operator.schema.kubernetes_schemas import has_types
-from ssa_operator.schema.variants import variants
+from ssa_operator.schema.variants import Variant, variants
 from ssa_operator.tools.checks.checked_project import CheckedProject
 from ssa_operator.tools.checks.child_rules import ChildNames
 from ssa_operator.tools.checks.conversion_rules import check_conversions
@@ -54,7 +54,7 @@ from ssa_operator.tools.checks.ready_objects import ready_object
 from ssa_operator.tools.checks.refusal_rules import check_refusals
 from ssa_operator.tools.checks.secret_rules import check_secrets
 from ssa_operator.tools.checks.server_field_rules import check_control_plane_fields, check_server_fields
-from ssa_operator.tools.checks.shown_findings import without_accepted, without_consequences, without_repeated
+from ssa_operator.tools.checks.shown_findings import repaired, without_accepted, without_consequences, without_repeated
 from ssa_operator.tools.checks.text_checks import (
     check_texts,
     may_apply_elsewhere,
@@ -76,7 +76,7 @@ _GROUPS = frozenset(each.api_version.rpartition("/")[0] for each in BUILT_IN_KIN
 """The groups of Kubernetes. The folder of a group that has no dot and isn't one of them has a wrong name."""
 
 SHOWN_IN_VARIANTS = frozenset(
-    {"aggregated-rules", "autoscaled-replicas", "server-field", "injected-ca-bundle", "repeated-change"}
+    {"aggregated-rules", "autoscaled-replicas", "server-field", "injected-ca-bundle", "repeated-change", "unlimited-number"}
 )
 """The codes of warnings about the variants of an example; of all others only errors are reported."""
 
@@ -115,7 +115,7 @@ def check_templates(roots: Sequence[Path], project: CheckedProject) -> list[Find
     examples = check_examples(project)
     broken = {_file(each) for each in examples if each.code in _REPLACED}
     files = [
-        finding for root, each in zip(roots, parsed, strict=True) for finding in check_files(root, each.files, broken)
+        finding for root, each in zip(roots, parsed, strict=True) for finding in check_files(root, each.files, each.trees, broken)
     ]
     known = [kind.folder for kind in project.kinds.values()]
     custom: dict[str, Iterable[str]] = {
@@ -134,7 +134,8 @@ def check_templates(roots: Sequence[Path], project: CheckedProject) -> list[Find
     others += check_conversions(project)
     others = [each for each in others if each.code not in _REPLACED or _line(each) not in explained]
     texts = {name: text for each in parsed for name, text in each.files.items()}
-    return without_accepted(without_consequences([*names, *files, *unknown, *others]), texts)
+    findings = repaired([*names, *files, *unknown, *others], texts)
+    return without_accepted(without_consequences(findings), texts)
 
 
 def _file(finding: Finding) -> str:
@@ -343,7 +344,8 @@ def _findings_of(parent: OfflineParent, project: CheckedProject) -> Iterator[Fin
     for step in parent.steps:
         # The settings may allow it; and of a field of a wrong type, the schema says which line has it.
         shown = any(f"has {field} " in step.reason for field in wrong)
-        if step.action is Action.REFUSE and not unread and not shown:
+        cyclic = step.problem is FailureReason.DEPENDENCY_CYCLE  # a finding of its own
+        if step.action is Action.REFUSE and not unread and not shown and not cyclic:
             message = f"{step.identity} {step.reason}"
             location = outside.get(step.identity, step.location)
             yield Finding(code="invalid-manifest", message=message, location=location)
@@ -415,12 +417,24 @@ def _of_variants(
             continue
         names.add(found)
         subject = f"with {variant}"
+        by_author = {each.location for each in found.problems if each.by_author}
         for finding in _findings_of(found, project):
-            if (finding.code, finding.location) in shown:
+            if (finding.code, finding.location) in shown or finding.location in by_author:
+                continue
+            if variant.unlimited and finding.code == "render-error":
+                yield _without_maximum(finding, variant, complete.folder)
                 continue
             is_error = finding.severity is Severity.ERROR and finding.code != "invalid-quantity"
             if is_error or finding.code in SHOWN_IN_VARIANTS:
                 yield replace(finding, subject=f"{finding.subject} {subject}".strip())
+
+
+def _without_maximum(finding: Finding, variant: Variant, folder: Folder) -> Finding:
+    """The finding about a render that fails because a parent's number may have any size."""
+    field = field_text(variant.field)
+    message = f"{field} has no maximum, and a large number fails: {finding.message}"
+    fix = f"declare maximum of {field} in {SCHEMA if SCHEMA in folder.files else 'its CRD'}"
+    return replace(finding, code="unlimited-number", message=message, fix=fix)
 
 
 def _dropped(parent: OfflineParent, project: CheckedProject) -> Iterable[Finding]:
@@ -438,8 +452,10 @@ def _cycles(parent: OfflineParent) -> Iterable[Finding]:
     graph = graph_of(parent.rendered, lambda identity: identity)
     locations = {wait.identity: wait.location for wait in parent.rendered.waits if wait.identity is not None}
     for cycle in graph.cycles():
-        message = f"these manifests wait for each other: {graph.path(cycle)}"
-        yield Finding(code="dependency-cycle", message=message, location=locations.get(cycle[0]))
+        message, fix = f"these manifests wait for each other: {graph.path(cycle)}", ""
+        if len(cycle) == 1:
+            message, fix = f"{graph.label(cycle[0])} waits for itself", "read it with live() in place of child()"
+        yield Finding(code="dependency-cycle", message=message, location=locations.get(cycle[0]), fix=fix)
 
 
 def _of_problem(code: str, problem: RenderProblem) -> Finding:

@@ -66,6 +66,14 @@ CODES: Mapping[str, Code] = {
             "the same error as RenderFailed in the status of such a parent, and applies the other documents."
         ),
     ),
+    "unlimited-number": Code(
+        severity=Severity.WARNING,
+        title="a number without a maximum that a template can't render",
+        explanation=(
+            "A parent may have any number in this field, and a large one exceeds the limits of a render, for example in "
+            "a loop over range(). Declare a maximum in the _schema.yaml or in the CRD, so that the API server refuses it."
+        ),
+    ),
     "invalid-example": Code(
         severity=Severity.ERROR,
         title="an example that the API server refuses",
@@ -311,8 +319,9 @@ CODES: Mapping[str, Code] = {
         severity=Severity.WARNING,
         title="a file that the operator doesn't read",
         explanation=(
-            "Its name ends as templates of other programs do. The operator reads .yaml.j2, .j2, .yaml and .yml in a "
-            "template folder. Rename the file, or move it to files/ if templates read it."
+            "In a template folder, the operator renders the files that end in .yaml.j2, .yml.j2 and .json.j2, applies "
+            "those that end in .yaml, .yml and .json, and reads those that another file includes. Rename the file, or "
+            "move it to files/ if templates read it as text."
         ),
     ),
     "plain-file": Code(
