@@ -322,6 +322,18 @@ def test_the_role_of_a_binding_is_found(reference: str, tmp_path: Path) -> None:
     assert found.role == RoleReference("ClusterRole", "view")
 
 
+def test_a_binding_names_its_role_as_the_template_of_the_role_does(tmp_path: Path) -> None:
+    group = "rbac.authorization.k8s.io/v1"
+    role = f"apiVersion: {group}\nkind: Role\nmetadata:\n  name: '{{{{ name }}}}-db'\nrules: []\n"
+    binding = role.replace("Role", "RoleBinding").replace("rules: []", "roleRef: {kind: KIND, name: '{{ NAME }}-db'}")
+    texts = [
+        binding.replace("KIND", kind).replace("NAME", name) for kind, name in (("Role", "name"), ("Role", "spec.a"))
+    ]
+    made, same, other = contents(tmp_path, role, *texts).manifests
+    assert (made.rules, made.name) == ((), same.role_name)
+    assert other.role_name not in ("", made.name)
+
+
 # A call, and the name and namespace of the lookup.
 LOOKUPS: dict[str, tuple[str | None, str | None]] = {
     "lookup('v1', 'Secret', 'pull')": ("pull", PARENT_NAMESPACE),
