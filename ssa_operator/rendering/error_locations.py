@@ -26,10 +26,10 @@ from ssa_operator.rendering.jinja.functions import (
     CLUSTER_FUNCTIONS,
     CLUSTER_VARIABLES,
     FUNCTIONS,
-    FailError,
     REMOVED,
     STATUS_DESCRIPTIONS,
     VARIABLES,
+    FailError,
 )
 from ssa_operator.rendering.jinja.suggestions import GO_KEYWORDS, GO_SYNTAX, jinja_for, suggest_name
 from ssa_operator.rendering.jinja.templates import SHARED, VALUES, Templates

@@ -402,7 +402,6 @@ class _SchemaWalk:
                 yield self.finding("duplicate-item", (*path, position), message, f"each {which} may be there once")
             seen.add(key)
 
-
     def _of_set(self, items: list[Any], path: FieldPath) -> Iterator[Finding]:
         """The items that no apply takes in a list of type set."""
         seen = set()

@@ -58,7 +58,9 @@ def _ignored_files(root: Path) -> Iterator[Finding]:
             if is_template or not (_DOCUMENTATION.match(name) or "." not in name):
                 message = f"{name} is not read: the operator reads .yaml.j2, .j2, .yaml, .yml and .json"
                 fix = f"rename it to {_read_name(name)}" if is_template else "move it to files/, or remove it"
-                yield Finding(code="ignored-file", message=message, location=SourceLocation(str(below / name), 1), fix=fix)
+                yield Finding(
+                    code="ignored-file", message=message, location=SourceLocation(str(below / name), 1), fix=fix
+                )
 
 
 def _read_name(name: str) -> str:
@@ -76,12 +78,13 @@ def _plain_files(files: Mapping[str, str], broken: frozenset[str]) -> Iterator[F
             continue
         pattern = _EXPRESSION if file in broken else _SURE
         line = next((at for at, each in enumerate(text.split("\n"), 1) if pattern.search(each)), 0)
+        language = "JSON" if name.endswith(".json") else "YAML"
         if line:
             yield Finding(
                 code="plain-file",
-                message=f"{name} is plain {'JSON' if name.endswith('.json') else 'YAML'}, in which no {{{{ ... }}}} or {{% ... %}} is rendered",
+                message=f"{name} is plain {language}, in which no {{{{ ... }}}} or {{% ... %}} is rendered",
                 location=SourceLocation(file, line),
-                fix=f"rename it to {re.sub('[.]yml$', '.yaml', name)}.j2"
+                fix=f"rename it to {re.sub('[.]yml$', '.yaml', name)}.j2",
             )
 
 

@@ -134,7 +134,12 @@ def _unknown_ports(documents: Sequence[Document]) -> Iterable[Finding]:
     for pod in _pods(documents):
         for container in _containers(pod):
             known = set(_port_names([container]))
+            declared = {port["containerPort"].value for each in _containers(pod) for port in each["ports"].items()}
             for port in _handler_ports(container):
+                if container["ports"].value and isinstance(port.value, int) and port.value not in declared:
+                    message = f"is {port.value}, and no container declares this port"
+                    numbers = ", ".join(sorted(map(str, declared)))
+                    yield port.finding("unknown-reference", message, f"declared are {numbers}")
                 if isinstance(port.value, str) and not port.value.isdigit() and port.value not in known:
                     yield port.finding("unknown-port", *_unknown(port.value, known, "the container"))
     for document in documents:

@@ -20,7 +20,7 @@ from typing import Any
 
 from msgspec import DecodeError
 
-from ssa_operator.objects.annotations import PREFIX
+from ssa_operator.objects.annotations import PREFIX, Reference
 from ssa_operator.objects.built_in_kinds import BUILT_IN_KINDS
 from ssa_operator.objects.dependency_graph import graph_of
 from ssa_operator.objects.identity import Identity, is_built_in, split_api_version
@@ -51,6 +51,7 @@ from ssa_operator.tools.checks.manifest_rules import check_image_names, check_ma
 from ssa_operator.tools.checks.name_rules import check_names, parse_files
 from ssa_operator.tools.checks.parent_choices import check_nesting
 from ssa_operator.tools.checks.ready_objects import ready_object
+from ssa_operator.tools.checks.reference_rules import check_references
 from ssa_operator.tools.checks.refusal_rules import check_refusals
 from ssa_operator.tools.checks.secret_rules import check_secrets
 from ssa_operator.tools.checks.server_field_rules import check_control_plane_fields, check_server_fields
@@ -76,7 +77,14 @@ _GROUPS = frozenset(each.api_version.rpartition("/")[0] for each in BUILT_IN_KIN
 """The groups of Kubernetes. The folder of a group that has no dot and isn't one of them has a wrong name."""
 
 SHOWN_IN_VARIANTS = frozenset(
-    {"aggregated-rules", "autoscaled-replicas", "server-field", "injected-ca-bundle", "repeated-change", "unlimited-number"}
+    {
+        "aggregated-rules",
+        "autoscaled-replicas",
+        "server-field",
+        "injected-ca-bundle",
+        "repeated-change",
+        "unlimited-number",
+    }
 )
 """The codes of warnings about the variants of an example; of all others only errors are reported."""
 
@@ -115,7 +123,9 @@ def check_templates(roots: Sequence[Path], project: CheckedProject) -> list[Find
     examples = check_examples(project)
     broken = {_file(each) for each in examples if each.code in _REPLACED}
     files = [
-        finding for root, each in zip(roots, parsed, strict=True) for finding in check_files(root, each.files, each.trees, broken)
+        finding
+        for root, each in zip(roots, parsed, strict=True)
+        for finding in check_files(root, each.files, each.trees, broken)
     ]
     known = [kind.folder for kind in project.kinds.values()]
     custom: dict[str, Iterable[str]] = {
@@ -385,6 +395,10 @@ def _of_values(parent: OfflineParent, project: CheckedProject) -> Iterator[Findi
     sound = _sound(parent, project)
     yield from check_refusals(sound)
     yield from check_image_names(sound)
+    if not parent.problems and len(sound) == len(parent.rendered.documents):  # else not all names are known
+        waiting = [each.identity for each in parent.rendered.waits if each.identity is not None]
+        known = [Reference(each.kind, each.name) for each in (*waiting, *(doc.identity for doc in project.examples))]
+        yield from check_references(sound, parent.observed.parent.body, known)
     files = {f"{parent.folder.name}/{name}": text for name, text in parent.folder.files.items()}
     yield from check_passwords(sound, files)
     yield from check_scalars(parent.rendered.documents, files)

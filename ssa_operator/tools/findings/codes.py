@@ -70,8 +70,8 @@ CODES: Mapping[str, Code] = {
         severity=Severity.WARNING,
         title="a number without a maximum that a template can't render",
         explanation=(
-            "A parent may have any number in this field, and a large one exceeds the limits of a render, for example in "
-            "a loop over range(). Declare a maximum in the _schema.yaml or in the CRD, so that the API server refuses it."
+            "A parent may have any number in this field, and a large one is too much for a render, for example in "
+            "a loop over range(). Declare a maximum in the _schema.yaml or in the CRD: the API server refuses more."
         ),
     ),
     "invalid-example": Code(
@@ -364,6 +364,16 @@ CODES: Mapping[str, Code] = {
             "The targetPort of a Service with clusterIP: None names a port, and no container of the pods that it "
             "selects declares a port of that name. DNS has the addresses of the pods all the same; the Service's "
             "EndpointSlices and its SRV records lack the port. Write the name as the container does, or a number."
+        ),
+    ),
+    "unknown-reference": Code(
+        severity=Severity.WARNING,
+        title="a name, a key or a port that no manifest of the render has",
+        explanation=(
+            "A manifest names an object that the same templates should render (the target of an autoscaler, a Service "
+            "of an Ingress, a ConfigMap whose name is nearly that of a rendered one), or a key or a port that the "
+            "rendered one doesn't have. The API server accepts it; pods don't start, or nothing is scaled or reached. "
+            "An object that is created elsewhere can be among the examples."
         ),
     ),
     "unknown-volume": Code(

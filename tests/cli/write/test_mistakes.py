@@ -378,6 +378,39 @@ MISTAKES = (
         ("spec.replicas has no maximum", "the range has more than", "declare maximum of spec.replicas in its CRD"),
     ),
     Mistake(
+        "a ConfigMap of another name",
+        "deployment",
+        "configMap:\n            name: {{ name }}",
+        "configMap:\n            name: {{ name }}s",
+        36,
+        ("is hellos, and no template renders this ConfigMap", "did you mean hello?"),
+    ),
+    Mistake(
+        "an account that no template renders",
+        "deployment",
+        "      containers:",
+        "      serviceAccountName: {{ name }}\n      containers:",
+        17,
+        ("serviceAccountName is hello, and no template renders this ServiceAccount", "add its manifest"),
+    ),
+    Mistake(
+        "a probe of a port that the container doesn't have",
+        "deployment",
+        "          env:",
+        "          livenessProbe: {tcpSocket: {port: 80}}\n          env:",
+        23,
+        ("port is 80, and no container declares this port", "declared are 8080"),
+    ),
+    Mistake(
+        "an autoscaler of a Deployment of another name",
+        f"{FOLDER}/extra.yaml.j2",
+        "",
+        "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata:\n  name: {{ name }}\nspec:\n"
+        "  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: '{{ name }}-web'}\n  maxReplicas: 3\n",
+        6,
+        ("is hello-web, and no template renders this Deployment", "did you mean hello?"),
+    ),
+    Mistake(
         "a template that ends in j2 alone",
         f"{FOLDER}/extra.j2",
         "",
@@ -394,7 +427,12 @@ MISTAKES = (
         ("_extra.yaml.j2 is neither", "no file includes it", "rename it to extra.yaml.j2"),
     ),
     Mistake(
-        "a file that no template reads", f"{FOLDER}/nginx.conf", "", "listen 80;", 1, ("nginx.conf is not read", "files/")
+        "a file that no template reads",
+        f"{FOLDER}/nginx.conf",
+        "",
+        "listen 80;",
+        1,
+        ("nginx.conf is not read", "files/"),
     ),
     Mistake(
         "an expression in plain JSON",

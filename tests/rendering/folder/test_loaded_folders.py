@@ -172,7 +172,7 @@ def test_every_render_reports_a_folder_that_failed_to_load(tmp_path: Path) -> No
         ({"a.yaml": HEAD, "_settings.yml": ""}, "_settings.yml:1: is not read; call it _settings.yaml"),
         ({"a.yaml": HEAD, "_status.yaml": ""}, "_status.yaml:1: is not read; call it _status.yaml.j2"),
         ({"a.yaml": HEAD, "_macros.yaml.j2": "{% if"}, "_macros.yaml.j2:1: "),
-        ({"deployment.j2": HEAD}, "deployment.j2:1: echoes.example.com has no templates; call deployment.j2 deployment.y"),
+        ({"deployment.j2": HEAD}, "deployment.j2:1: echoes.example.com has no templates; call deployment.j2 d"),
         ({"_macros.yaml.j2": "x"}, " has no templates; add one, or remove the folder"),
     ],
 )  # fmt: skip
