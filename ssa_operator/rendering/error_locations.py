@@ -9,11 +9,10 @@ Promises:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jinja2 import Template, TemplateNotFound, TemplateSyntaxError, nodes
+from jinja2 import Template, TemplateNotFound, TemplateSyntaxError
 from jinja2.environment import TemplateModule
 from jinja2.exceptions import SecurityError, TemplateError
 from jinja2.utils import missing
@@ -67,24 +66,14 @@ def problem_of(
         )
     if quotes_content(error):
         return RenderProblem(HIDDEN_ERROR, location)
-    if isinstance(error, MissingFieldError) and (missing_argument := _PARAMETER.fullmatch(error.hint or "")):
-        message = _without_argument(missing_argument[1], location, templates)
+    hint = error.hint or "" if isinstance(error, MissingFieldError) else ""
+    if hint.startswith("parameter '"):  # Jinja's words about one of a macro, which it reads without a value
+        argument = hint.split("'")[1]
+        message = f"a macro that is called here needs the argument {argument}; give it, or a default to it"
         return RenderProblem(message, _location(lines[1:]) or location)
     go = jinja_for(templates.line(location) or "") if _reads_go_keyword(error) else None
     message = _message(error, variables, schema) if go is None else f"{GO_SYNTAX}: {go}"
     return RenderProblem(message, location, by_author=isinstance(error, FailError))
-
-
-_PARAMETER = re.compile("parameter '(.*)' was not provided")
-"""Jinja's words about a parameter of a macro that a call gives no value."""
-
-
-def _without_argument(name: str, location: SourceLocation, templates: Templates) -> str:
-    """The message about the call of the macro around a location that lacks an argument."""
-    macros = (each for each in templates.syntax_tree(location.file).find_all(nodes.Macro))
-    around = [each.name for each in macros if each.lineno <= location.line and name in [arg.name for arg in each.args]]
-    macro = f"the macro {around[-1]}" if around else "a macro"
-    return f"{macro} needs the argument {name}, which this call doesn't give it; give it, or give the macro a default"
 
 
 def _reads_go_keyword(error: Exception) -> bool:

@@ -74,7 +74,7 @@ MISTAKES = (
     ),
     Mistake("a marker behind a comma", "string | required", "string, required", 7, ("; write string | required",)),
     Mistake("an unknown type", "image: string", "image: strng", 7, ("spec.image: there is no type strng", "string?")),
-    Mistake("a type of another language", "image: string", "image: str", 7, ("no type str", "did you mean string?")),
+    Mistake("a type of another language", "image: string", "image: str", 7, ("no type str", "write string | required")),
     Mistake("a mistyped type of its own", "[]Port", "[]Prot", 11, ("no type Prot", "did you mean Port?")),
     Mistake("a type like no other", "image: string", "image: xyz", 7, ("the types are string, integer", "[]TYPE")),
     Mistake("a number for a field", "image: string | required", "image: 5", 7, ("is no field", "type | marker=value")),

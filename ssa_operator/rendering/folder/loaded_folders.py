@@ -291,7 +291,11 @@ def _load_folder(name: str, root: Path, read: _Read, old: Folder | None) -> Fold
     except LoadError as error:
         problems.extend(error.problems)
     if templates is not None and not templates.manifest_files and not problems:
-        problems.append(_no_templates(name, own))
+        other = next((path for path in own if path.endswith(".j2") and not path.startswith("_")), "")
+        advice = "add one, or remove the folder if the operator should ignore the resource"
+        advice = f"call {other} {other.removesuffix('.j2')}.yaml.j2" if other else advice
+        location = SourceLocation(f"{name}/{other}", 1) if other else None
+        problems.append(RenderProblem(f"{name} has no templates; {advice}", location))
     if problems and not read.given.partial:
         last = old or Folder(resource=resource, group=group, root=root, settings=settings, files=own)
         shared = {path: text for path, text in files.items() if path.startswith(f"{SHARED}/")}
@@ -315,17 +319,6 @@ def _load_folder(name: str, root: Path, read: _Read, old: Folder | None) -> Fold
         inputs=inputs,
         problems=tuple(problems),
     )
-
-
-def _no_templates(name: str, files: Mapping[str, str]) -> RenderProblem:
-    """The problem of a folder none of whose files is a manifest."""
-    other = next((path for path in files if path.endswith(".j2") and not path.startswith("_")), None)
-    if other is None:
-        return RenderProblem(
-            f"{name} has no templates; add one, or remove the folder if the operator should ignore the resource"
-        )
-    better = f"{other.removesuffix('.j2')}.yaml.j2"
-    return RenderProblem(f"{name} has no templates; call {other} {better}", SourceLocation(f"{name}/{other}", 1))
 
 
 def _revision(digest: str, inputs: FolderInputs) -> str:

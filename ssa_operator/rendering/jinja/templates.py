@@ -209,6 +209,11 @@ class Templates:
         return tuple(self._names)
 
     @property
+    def included(self) -> frozenset[str] | None:
+        """The files that others include or import; None if a name is computed, or a file has a fault."""
+        return None if self._dynamic or self.problems else frozenset().union(*self._references.values())
+
+    @property
     def shared_files(self) -> Mapping[str, str]:
         """The text of each file in `_shared` that the folder includes or imports, also through another one."""
         return {

@@ -12,7 +12,6 @@ Promises:
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -211,27 +210,20 @@ class FieldReader:
         if not isinstance(declared, str):
             self.mistakes.append((at, f"is no field; {FORM}"))
             return {"type": "object", PRESERVED: True}, {}
+        kind, _, marks = declared.partition("|")
         try:
-            schema, marked = self._read(declared, at, place, within, in_list)
+            marked = markers(marks)
+            schema = self._type(kind.strip(), at, place, within, in_list)
+            if marked.get("immutable") == "true" and in_list:
+                raise Mistake("immutable can't be inside of a list, whose items have no identity; mark the list")
+            _mark(schema, marked)
         except Mistake as mistake:
-            self.mistakes.append((at, str(mistake)))
-            form = right_form(declared)
-            with contextlib.suppress(Mistake):
-                self._read(form if "|" in form else "", at, place, within, in_list)
-                self.mistakes[-1] = (at, f"{str(mistake).partition('; ')[0]}; write {form}")
+            message, form, trial = str(mistake), right_form(declared), FieldReader(self.types)
+            if "|" in form and form != declared:
+                trial._field(form, at, place, within, in_list)
+                message = message if trial.mistakes else f"{message.partition('; ')[0]}; write {form}"
+            self.mistakes.append((at, message))
             return {"type": "object", PRESERVED: True}, {}
-        return schema, marked
-
-    def _read(
-        self, text: str, at: FieldPath, place: FieldPath, within: tuple[str, ...], in_list: bool
-    ) -> tuple[dict[str, Any], Mapping[str, str]]:
-        """The schema of a field's text, and its markers. Raises Mistake."""
-        kind, _, marks = text.partition("|")
-        marked = markers(marks)
-        schema = self._type(kind.strip(), at, place, within, in_list)
-        if marked.get("immutable") == "true" and in_list:
-            raise Mistake("immutable can't be inside of a list, whose items have no identity; mark the list")
-        _mark(schema, marked)
         return schema, marked
 
     def _type(

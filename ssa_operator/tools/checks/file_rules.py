@@ -2,7 +2,7 @@
 
 Promises:
 - A file that is neither rendered nor read, and that no other file includes, is found, with the name to give it. Where
-  a name is computed, each file may be included.
+  a name is computed, or a file doesn't load, each file may be included.
 - An expression in a plain `.yaml` file is found where it is certainly meant: the file is no YAML, or it reads `spec`.
 - A folder whose resource no CRD defines is found where its name is near to one of a CRD.
 """
@@ -14,33 +14,32 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from jinja2 import nodes
-
 from ssa_operator.objects.messages import near_names
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.rendering.folder.folder_settings import SCHEMA, SETTINGS
 from ssa_operator.rendering.folder.folder_snapshot import SUFFIXES
+from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.rendering.jinja.folder_files import FILES
-from ssa_operator.rendering.jinja.templates import CONVERT, MANIFESTS, SHARED, STATUS, VALUES, is_manifest
-from ssa_operator.tools.checks.parent_choices import REFERENCES
+from ssa_operator.rendering.jinja.templates import CONVERT, MANIFESTS, STATUS, VALUES, is_manifest
 from ssa_operator.tools.findings.findings import Finding
 from ssa_operator.tools.offline.template_folders import possible_plurals
 
 _TEMPLATE_ENDINGS = frozenset({"gotmpl", "j2", "jinja", "jinja2", "json", "tmpl", "tpl", "yaml", "yml"})
 _EXPRESSION = re.compile(r"\{\{|\{%")
 _SURE = re.compile(r"\{\{-?\s*spec\.")
-_DOCUMENTATION = re.compile(r"README|LICENSE|CHANGELOG|.*\.(?:md|rst)$", re.IGNORECASE)
+_DOCUMENTATION = re.compile(r"[^.]*|README.*|LICENSE.*|.*\.(?:md|rst)")
 _LIMIT = 10_000
 """The most files that are looked at."""
 
 
 def check_files(
-    root: Path, files: Mapping[str, str], trees: Mapping[str, nodes.Template], broken: Iterable[str]
+    root: Path, files: Mapping[str, str], folders: Iterable[Folder], broken: Iterable[str]
 ) -> list[Finding]:
-    """The findings in one templates folder. `files` are those that the operator reads, `trees` the syntax trees of its
+    """The findings in one templates folder. `files` are those that the operator reads, `folders` the folders with
     templates, `broken` the files that don't load.
     """
-    return [*_ignored_files(root), *_plain_files(files, frozenset(broken)), *_unused_files(files, trees)]
+    unused = (each for folder in folders if folder.root == root for each in _unused_files(folder))
+    return [*_ignored_files(root), *_plain_files(files, frozenset(broken)), *unused]
 
 
 def _ignored_files(root: Path) -> Iterator[Finding]:
@@ -55,12 +54,11 @@ def _ignored_files(root: Path) -> Iterator[Finding]:
             if name.startswith((".", "#")) or name.endswith((*SUFFIXES, "~")) or not below.parts:
                 continue
             is_template = name.rpartition(".")[2].lower() in _TEMPLATE_ENDINGS
-            if is_template or not (_DOCUMENTATION.match(name) or "." not in name):
+            if is_template or not _DOCUMENTATION.fullmatch(name):
                 message = f"{name} is not read: the operator reads .yaml.j2, .j2, .yaml, .yml and .json"
                 fix = f"rename it to {_read_name(name)}" if is_template else "move it to files/, or remove it"
-                yield Finding(
-                    code="ignored-file", message=message, location=SourceLocation(str(below / name), 1), fix=fix
-                )
+                location = SourceLocation(str(below / name), 1)
+                yield Finding(code="ignored-file", message=message, location=location, fix=fix)
 
 
 def _read_name(name: str) -> str:
@@ -88,35 +86,22 @@ def _plain_files(files: Mapping[str, str], broken: frozenset[str]) -> Iterator[F
             )
 
 
-def _unused_files(files: Mapping[str, str], trees: Mapping[str, nodes.Template]) -> Iterator[Finding]:
-    """The files of folders that are neither rendered nor read by their name, and that no other file includes."""
-    included = {name: _included(trees.get(name)) for name in files if name.endswith(".j2")}
-    for file in files:
-        folder, _, inner = file.partition("/")
-        own = (SCHEMA, SETTINGS, STATUS, VALUES)
-        named = inner.startswith((*(f"{each.partition('.')[0]}." for each in own), f"{CONVERT}/"))
-        if folder == SHARED or not inner or named or is_manifest(folder, file):
+def _unused_files(folder: Folder) -> Iterator[Finding]:
+    """The files that are neither rendered nor read by their name, and that no other file includes."""
+    included = folder.templates.included if folder.templates is not None else None
+    if included is None:
+        return
+    own = (SCHEMA, SETTINGS, STATUS, VALUES)
+    named = (*(f"{each.partition('.')[0]}." for each in own), f"{CONVERT}/")
+    for inner in folder.files:
+        file, name = f"{folder.name}/{inner}", inner.rpartition("/")[2]
+        if inner.startswith(named) or is_manifest(folder.name, file) or file in included:
             continue
-        readers = (each for name, each in included.items() if name.startswith((f"{folder}/", f"{SHARED}/")))
-        if any(each is None or inner in each for each in readers):
-            continue
-        name = inner.rpartition("/")[2]
-        near = [each for each in near_names(name, own, likeness=0.8) if f"{folder}/{each}" not in files]
+        near = [each for each in near_names(name, own, likeness=0.8) if each not in folder.files]
         better = near[0] if near else _read_name(name.lstrip("_"))
-        why = f"{name} is neither rendered nor read: no file includes it"
         fix = f"rename it to {better}" if better != name else "include it, or move it out of its folder"
-        yield Finding(code="ignored-file", message=why, location=SourceLocation(file, 1), fix=fix)
-
-
-def _included(tree: nodes.Template | None) -> frozenset[str] | None:
-    """The names that a template includes, imports or extends; None if a name is computed, or Jinja can't read it."""
-    if tree is None:
-        return None
-    named = [each.template for each in tree.find_all(REFERENCES)]
-    named = [each for name in named for each in (name.items if isinstance(name, (nodes.List, nodes.Tuple)) else [name])]
-    if not all(isinstance(each, nodes.Const) for each in named):
-        return None
-    return frozenset(str(each.value) for each in named)
+        message = f"{name} is neither rendered nor read: no file includes it"
+        yield Finding(code="ignored-file", message=message, location=SourceLocation(file, 1), fix=fix)
 
 
 def check_folder_names(folders: Mapping[str, Iterable[str]], known: Sequence[str]) -> list[Finding]:

@@ -26,7 +26,7 @@ _OF_PARENT = frozenset({"annotations", "labels", "metadata", "object", "spec"})
 _CHOSEN_METADATA = frozenset({"annotations", "labels", None})
 """The fields of the parent's metadata that its author chooses beside its name; None for a computed one."""
 
-REFERENCES = (nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends)
+_REFERENCES = (nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends)
 """The nodes by which a file refers to another one."""
 
 
@@ -50,7 +50,7 @@ def names_of(
     decided = {name: set(known) for name in trees}
     assigned = {name: _assigned(tree) for name, tree in trees.items()}
     calls = {name: _calls(tree) for name, tree in trees.items()}
-    references = {name: list(tree.find_all(REFERENCES)) for name, tree in trees.items()}
+    references = {name: list(tree.find_all(_REFERENCES)) for name, tree in trees.items()}
     macros = [(name, macro) for name, tree in trees.items() for macro in tree.find_all(nodes.Macro)]
     while True:
         before = sum(map(len, decided.values()))
@@ -118,7 +118,7 @@ def _passed(calls: Iterable[nodes.Call], macro: nodes.Macro) -> list[tuple[str, 
 
 def _share(name: str, reference: nodes.Node, decided: dict[str, set[str]], known: frozenset[str]) -> None:
     """Add the names that a file gets by an import, or those that it gives to what it includes or extends."""
-    assert isinstance(reference, REFERENCES)
+    assert isinstance(reference, _REFERENCES)
     written = {const.value for const in _constants(reference.template)}
     for file, found in decided.items():
         if not any(file == path or file.endswith(f"/{path}") for path in written):

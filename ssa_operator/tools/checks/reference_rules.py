@@ -24,12 +24,10 @@ from ssa_operator.tools.checks.literal_rules import texts
 from ssa_operator.tools.findings.findings import Finding, field_finding
 from ssa_operator.tools.scaffold.reference_fields import FieldPlace, place_of
 
-_WORKLOADS = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet")
-_OF_OPERATORS = frozenset({*_WORKLOADS, "Role", "Service", "ServiceAccount"})
+_OF_OPERATORS = ("Deployment", "ReplicaSet", "Role", "Service", "ServiceAccount", "StatefulSet")
 """The kinds that no user creates beside an operator under the name of its parent."""
-_GOVERNING = ("serviceName", "subdomain")
+_OPTIONAL = ("serviceName", "subdomain")
 """Fields that may name a Service that doesn't exist: then the pods have no names in DNS."""
-_LIKENESS = 0.7
 
 
 class _Named(Struct, frozen=True):
@@ -52,7 +50,8 @@ def check_references(
     """The findings in the manifests of a parent. `known` are the objects of the examples and of documents that wait."""
     prefix = parent["metadata"]["name"]
     given = [text for _, text in texts(parent.get("spec"), ()) if text and text != prefix]
-    elsewhere = {*known, *_looked_up(documents)}
+    asked = [each.query for document in documents for each in document.dependencies]
+    elsewhere = {*known, *(Reference(getattr(each, "kind", ""), getattr(each, "name", "")) for each in asked)}
     alone = all(is_built_in(each.identity.group) for each in documents)
     rendered = {(each.identity.namespace, each.identity.kind, each.identity.name): each for each in documents}
     for document in documents:
@@ -66,25 +65,16 @@ def check_references(
                 yield from _ports(each, target)
             elif Reference(each.kind, each.name) not in elsewhere and not any(text in each.name for text in given):
                 names = [name for place, kind, name in rendered if (place, kind) == (namespace, each.kind)]
-                near = _near(each.name, names, prefix)
+                # Without the parent's name, which all have.
+                short = {name.removeprefix(f"{prefix}-"): name for name in names}
+                alike = near_names(each.name.removeprefix(f"{prefix}-"), short, likeness=0.7)
+                near = [short[name] for name in alike]
                 own = (
-                    f"-{prefix}-" in f"-{each.name}-" and each.kind in _OF_OPERATORS and each.path[-1] not in _GOVERNING
+                    f"-{prefix}-" in f"-{each.name}-" and each.kind in _OF_OPERATORS and each.path[-1] not in _OPTIONAL
                 )
                 if near or (own and alone):
                     fix = f"did you mean {(near or names)[0]}?" if near or len(names) == 1 else "add its manifest"
                     yield each.finding(each.path, f"is {each.name}, and no template renders this {each.kind}", fix)
-
-
-def _looked_up(documents: Sequence[Document]) -> Iterator[Reference]:
-    for document in documents:
-        for query in (each.query for each in document.dependencies):
-            yield Reference(getattr(query, "kind", ""), getattr(query, "name", ""))
-
-
-def _near(name: str, names: Sequence[str], prefix: str) -> list[str]:
-    """The rendered name that is most similar, without the parent's name, which all have."""
-    short = {each.removeprefix(f"{prefix}-"): each for each in names}
-    return [short[each] for each in near_names(name.removeprefix(f"{prefix}-"), short, likeness=_LIKENESS)]
 
 
 def _names(value: Any, place: FieldPlace, path: FieldPath, document: Document) -> Iterator[_Named]:
@@ -102,9 +92,9 @@ def _names(value: Any, place: FieldPlace, path: FieldPath, document: Document) -
 def _keys(named: _Named, target: Document) -> Iterator[Finding]:
     """The findings about keys that a ConfigMap or Secret of the render doesn't have."""
     known = {key for part in ("data", "stringData", "binaryData") for key in target.body.get(part) or ()}
-    items = named.holder.get("items")
-    wanted = [(("items", at, "key"), each.get("key")) for at, each in enumerate(items or ())]
-    wanted += [(("key",), named.holder["key"])] if "key" in named.holder else []
+    items = enumerate(named.holder.get("items") or ())
+    wanted: list[tuple[FieldPath, Any]] = [(("key",), named.holder.get("key"))]
+    wanted += [(("items", at, "key"), each.get("key")) for at, each in items]
     for path, key in wanted if known else ():  # a controller may fill an empty one
         if isinstance(key, str) and key not in known:
             near = near_names(key, known)

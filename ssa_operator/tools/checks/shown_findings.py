@@ -21,6 +21,7 @@ _OF_LINE: Mapping[str, frozenset[str]] = {
     "unknown-field": frozenset({"render-error"}),
     "unknown-kind": frozenset({"render-error"}),
     "unknown-resource": frozenset({"template-error"}),
+    "template-error": frozenset({"ignored-file"}),
     "invalid-name": frozenset({"invalid-manifest"}),
     # A namespace outside of the parent's.
     "invalid-manifest": frozenset({"invalid-value"}),

@@ -39,6 +39,7 @@ from ssa_operator.rendering.folder.loaded_folders import Folder, no_folder_messa
 from ssa_operator.rendering.jinja.templates import SHARED
 from ssa_operator.schema.crd_schema import object_schema, status_schema
 from ssa_operator.schema.kubernetes_schemas import has_types
+from ssa_operator.schema.sample_objects import sample_object
 from ssa_operator.schema.variants import Variant, variants
 from ssa_operator.tools.checks.checked_project import CheckedProject
 from ssa_operator.tools.checks.child_rules import ChildNames
@@ -47,7 +48,7 @@ from ssa_operator.tools.checks.field_rules import check_empty_values
 from ssa_operator.tools.checks.file_rules import check_files, check_folder_names
 from ssa_operator.tools.checks.literal_rules import check_passwords, check_scalars
 from ssa_operator.tools.checks.lookup_rules import check_lookups, check_manifest_choices
-from ssa_operator.tools.checks.manifest_rules import check_image_names, check_manifests
+from ssa_operator.tools.checks.manifest_rules import check_image_names, check_manifests, check_waits
 from ssa_operator.tools.checks.name_rules import check_names, parse_files
 from ssa_operator.tools.checks.parent_choices import check_nesting
 from ssa_operator.tools.checks.ready_objects import ready_object
@@ -67,7 +68,7 @@ from ssa_operator.tools.checks.text_checks import (
 from ssa_operator.tools.findings.codes import Severity
 from ssa_operator.tools.findings.findings import Finding
 from ssa_operator.tools.offline.offline_cluster import OfflineCluster, OfflineParent, RefusedParentError, created_parent
-from ssa_operator.tools.offline.template_folders import find_folder
+from ssa_operator.tools.offline.template_folders import find_folder, read_version
 from ssa_operator.tools.schema_rules import check_schemas
 
 ROUNDS = 100
@@ -125,7 +126,7 @@ def check_templates(roots: Sequence[Path], project: CheckedProject) -> list[Find
     files = [
         finding
         for root, each in zip(roots, parsed, strict=True)
-        for finding in check_files(root, each.files, each.trees, broken)
+        for finding in check_files(root, each.files, folders, broken)
     ]
     known = [kind.folder for kind in project.kinds.values()]
     custom: dict[str, Iterable[str]] = {
@@ -211,9 +212,24 @@ def check_examples(project: CheckedProject) -> list[Finding]:
     for name in sorted(project.sources.folders.keys() - with_example) if not unclear else ():
         message = f"there is no example for templates/{name}"
         findings.append(Finding(code="folder-without-example", message=message, location=None, about=name))
+        if not any(each.code == "endless-parents" for each in findings):
+            findings += _nesting_of_sample(project, project.sources.folders[name], lookups)
     # A name that is computed leads to a broken file only in a render.
     findings = [finding for finding in findings if finding.code != "render-error" or _line(finding) not in broken]
     return list(dict.fromkeys(findings))
+
+
+def _nesting_of_sample(
+    project: CheckedProject, folder: Folder, lookups: Mapping[Identity, LiveObject]
+) -> Iterator[Finding]:
+    """The finding about parents without end of a folder without an example, by a sample of its CRD."""
+    rendered, location = rendered_kinds(folder), SourceLocation(f"CRD {folder.name}", 1)
+    for kind in project.kinds.values():
+        if kind.folder == folder.name and (rendered is None or any(each.kind in rendered for each in project.kinds)):
+            metadata = {"name": "sample", **({"namespace": "default"} if kind.namespaced else {})}
+            body = sample_object(kind.definition, read_version(folder, kind.definition), metadata, whole=False).body
+            parent = _played(project, Document(body=body, location=location, location_of=lambda _: location), lookups)
+            yield from check_nesting(parent, lambda each: _played(project, each, lookups)) if parent else ()
 
 
 def ready_example(project: CheckedProject, folder: str) -> OfflineParent | None:
@@ -368,6 +384,7 @@ def _findings_of(parent: OfflineParent, project: CheckedProject) -> Iterator[Fin
     # A rule reads what has the types of its kind; of what has not, the schema's finding says what to correct.
     sound = _sound(parent, project)
     yield from check_manifests(sound, project.not_awaited)
+    yield from check_waits(parent.rendered.waits, sound, project.not_awaited)
     yield from check_empty_values(sound, project.schemas)
     namespace = parent.observed.parent.identity.namespace
     yield from check_control_plane_fields(sound, namespace, project.scale_paths)

@@ -367,7 +367,7 @@ MISTAKES = (
         "apiVersion: v1\n",
         "apiVersion: v1\n{% macro pair(key, value) %}{{ key }}: {{ value }}{% endmacro %}\n{{ pair('immutable') }}\n",
         3,
-        ("the macro pair needs the argument value",),
+        ("a macro that is called here needs the argument value",),
     ),
     Mistake(
         "a loop over a number without a maximum",
