@@ -14,6 +14,7 @@ _HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
         re.compile("^mapping values are not allowed in this context.*to_yaml"),
         "write {{ x }} without to_yaml: a mapping stays one",
     ),
+    (re.compile("^-%} joins this line"), "write %}"),
     (re.compile("mapping values are not allowed in this context"), "put a value with a colon into quotes"),
     (re.compile("did not find expected key"), "check the indentation and the quotes of this line and of the one above"),
     (re.compile("found a tab character|found character '.t'"), "indent with spaces"),

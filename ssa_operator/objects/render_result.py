@@ -253,6 +253,8 @@ class RenderProblem(Struct, frozen=True):
     """Whether it prevents no document, because it is an error of files that don't load: the last good ones are
     rendered.
     """
+    by_author: bool = False
+    """Whether a template reports it with `fail` or `required`."""
 
     def __str__(self) -> str:
         what_to_do = hint(self.message)

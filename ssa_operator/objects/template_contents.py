@@ -46,6 +46,10 @@ class PossibleManifest:
     """Whether the operator may prune its object."""
     role: RoleReference | None = None
     """The role that a RoleBinding or ClusterRoleBinding grants, None if only a render knows it."""
+    name: str = ""
+    """Its kind and the text of its name, expressions included; '' if several are possible."""
+    role_name: str = ""
+    """The same of the role that it grants."""
     rules: tuple[Mapping[str, Any], ...] | None = field(default=None, hash=False)
     """The rules of a Role or ClusterRole, None if only a render knows them."""
 

@@ -189,6 +189,7 @@ def short_crd(path: Path, folder: str = "") -> Document:
     """
     # Only a project with a `_schema.yaml` loads the rules of CRDs.
     from ssa_operator.schema.short_schema.expanded_crd import short_schema  # noqa: PLC0415
+    from ssa_operator.schema.short_schema.field_texts import right_form  # noqa: PLC0415
 
     try:
         text = read_text(path, path.parent.parent)
@@ -200,9 +201,13 @@ def short_crd(path: Path, folder: str = "") -> Document:
         [node] = nodes
         given = node.build(SlotValues())
     except DocumentError as error:
-        line = text.split("\n")[error.location.line - 1 : error.location.line]
-        hint = '; write "[]TYPE" in double quotes' if line and _UNQUOTED.search(line[0]) else ""
-        raise DefinitionError(f"{error.location}: {error}{hint}") from error
+        line = "".join(text.split("\n")[error.location.line - 1 : error.location.line])
+        name, _, field = line.partition(":")
+        message = f'{error}; write "[]TYPE" in double quotes' if _UNQUOTED.search(line) else str(error)
+        if ": " in field and (form := right_form(field)):
+            form = f"'{form}'" if ": " in form else form
+            message = f"a field is type | marker=value; write {name.strip()}: {form}"
+        raise DefinitionError(f"{error.location}: {message}") from error
     except UnicodeDecodeError as error:
         raise DefinitionError(f"{path}:1: is not UTF-8 text; save it as UTF-8") from error
     except OSError as error:

@@ -28,6 +28,7 @@ from ssa_operator.rendering.jinja.functions import (
     REMOVED,
     STATUS_DESCRIPTIONS,
     VARIABLES,
+    FailError,
 )
 from ssa_operator.rendering.jinja.suggestions import GO_KEYWORDS, GO_SYNTAX, jinja_for, suggest_name
 from ssa_operator.rendering.jinja.templates import SHARED, VALUES, Templates
@@ -65,8 +66,14 @@ def problem_of(
         )
     if quotes_content(error):
         return RenderProblem(HIDDEN_ERROR, location)
+    hint = error.hint or "" if isinstance(error, MissingFieldError) else ""
+    if hint.startswith("parameter '"):  # Jinja's words about one of a macro, which it reads without a value
+        argument = hint.split("'")[1]
+        message = f"a macro that is called here needs the argument {argument}; give it, or a default to it"
+        return RenderProblem(message, _location(lines[1:]) or location)
     go = jinja_for(templates.line(location) or "") if _reads_go_keyword(error) else None
-    return RenderProblem(_message(error, variables, schema) if go is None else f"{GO_SYNTAX}: {go}", location)
+    message = _message(error, variables, schema) if go is None else f"{GO_SYNTAX}: {go}"
+    return RenderProblem(message, location, by_author=isinstance(error, FailError))
 
 
 def _reads_go_keyword(error: Exception) -> bool:
@@ -182,4 +189,6 @@ def _location(lines: list[SourceLocation]) -> SourceLocation | None:
 
 def _with_line(message: str, templates: Templates, location: SourceLocation) -> str:
     line = templates.line(location)
+    if message.startswith("mapping values are not allowed") and templates.joins_above(location):
+        message = "-%} joins this line to the one above"
     return f"{message}: {line}" if line else message

@@ -120,6 +120,14 @@ class _Line(Struct, frozen=True, kw_only=True):
             holes += [] if len(known.options) == 1 else [hole]
         return replace(self, text=text + parts[-1], holes=tuple(holes))
 
+    def written(self, value: str) -> str:
+        """A value in this line with its expressions."""
+        before = self.text[: self.text.find(value)].count(_HOLE)
+        expressions = [repr(each.expression) for each in self.holes[before:]]
+        return "".join(
+            part + each for part, each in zip(value.strip(" '\"").split(_HOLE), [*expressions, ""], strict=False)
+        )
+
     def options(self, value: str) -> tuple[frozenset[str], bool]:
         """The texts that a value in this line may be, and whether these are all."""
         value = _COMMENT.sub("", value).strip()
@@ -220,6 +228,7 @@ class _Document:
     """One YAML document of the expanded text. Parts that only a render can determine are added to `unknown`."""
 
     def __init__(self, lines: Sequence[_Line], unknown: dict[UnknownPart, None]) -> None:
+        lines = _without_braces(lines)
         self._lines = lines
         self._unknown = unknown
         self._fields = _fields(lines)
@@ -267,7 +276,7 @@ class _Document:
                     item = []
                 if line is not None:
                     item.append(replace(line, text=line.text.replace("-", " ", 1)) if starts else line)
-            if not items.block and items.line.text.split(":", 1)[1].strip() != "[]":
+            if items.line.text.split(":", 1)[1].strip() not in ("[]", *([""] if items.block else [])):
                 self._report("the items of this List are computed", items.line.location)
 
     def _manifest(self, group_kind: GroupKind, kind: _FieldRead, branch: Branch) -> PossibleManifest:
@@ -282,6 +291,8 @@ class _Document:
             recreated=bool(recreate) and recreate != ["Never"],
             pruned=prune != ["false"],
             role=self._role(branch),
+            name=self._written_name("metadata", branch, group_kind.kind),
+            role_name=self._written_name("roleRef", branch),
             rules=self._rules(branch),
         )
 
@@ -307,6 +318,16 @@ class _Document:
             if all(complete and len(options) == 1 for options, complete in (kind, name)):
                 return RoleReference(next(iter(kind[0])), next(iter(name[0])))
         return None
+
+    def _written_name(self, key: str, branch: Branch, kind: str = "") -> str:
+        """The kind and the name in a mapping as the template writes them, '' if they are not written once."""
+        found = set()
+        for mapping in self._compatible(key, branch):
+            parts = {each.key: (each.line, each.line.text.partition(":")[2]) for each in _children(mapping)}
+            parts |= {part: (mapping.line, value) for part, value in _FLOW.findall(mapping.line.text)}
+            own = parts.get("kind", (mapping.line, kind))[1].strip()
+            found.add(f"{own}/{parts['name'][0].written(parts['name'][1])}" if "name" in parts and own else "")
+        return found.pop() if len(found) == 1 else ""
 
     def _rules(self, branch: Branch) -> tuple[Mapping[str, Any], ...] | None:
         """The rules of a role, if no part of them is computed or conditional."""
@@ -336,6 +357,13 @@ class _Document:
 
     def _report(self, message: str, location: SourceLocation) -> None:
         self._unknown[UnknownPart(message, location)] = None
+
+
+def _without_braces(lines: Sequence[_Line]) -> Sequence[_Line]:
+    """The lines of a mapping in JSON, as those of YAML: without its braces and the commas at their ends."""
+    if len(lines) < 3 or (lines[0].text.strip(), lines[-1].text.strip()) != ("{", "}"):
+        return lines
+    return [replace(line, text=line.text.rstrip().removesuffix(",")) for line in lines[1:-1]]
 
 
 def _fields(lines: Sequence[_Line]) -> list[_FieldRead]:

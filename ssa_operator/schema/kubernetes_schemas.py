@@ -194,6 +194,8 @@ def _compact(schema: Mapping[str, Any], short: Mapping[str, str]) -> dict[str, A
         found["x-kubernetes-preserve-unknown-fields"] = True
     if schema.get("x-kubernetes-list-type") == "map":
         found["x-kubernetes-list-map-keys"] = schema["x-kubernetes-list-map-keys"]
+    elif schema.get("x-kubernetes-list-type") == "set":
+        found["x-kubernetes-list-type"] = "set"
     if _DEPRECATED.search(schema.get("description", "")):
         found["deprecated"] = True
     if type(schema.get("default")) is str and schema["default"]:

@@ -43,6 +43,8 @@ class Variant(Struct, frozen=True, kw_only=True):
     change: str
     """What its value is, to follow the field's name: left out, 0."""
     body: Mapping[str, Any]
+    unlimited: bool = False
+    """Whether the value is a large number, because the schema has no maximum."""
 
     def __str__(self) -> str:
         return f"{field_text(self.field)} {self.change}"
@@ -71,7 +73,7 @@ def variants(
     ]
     ordered = (each for round_ in itertools.zip_longest(*changes) for each in round_ if each is not None)
     changed = (
-        Variant(field=path, change=change, body=body)
+        Variant(field=path, change=change, body=body, unlimited=value == _INTEGER)
         for path, change, value in ordered
         if (body := _with(parent, schema, path, value)) is not None
     )

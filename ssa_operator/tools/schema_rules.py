@@ -1,8 +1,8 @@
 """Rules about manifests by the schemas of their kinds, and these schemas for a version of Kubernetes.
 
 Promises:
-- An unknown field, a wrong type, a text that is no quantity, a value that isn't allowed, a missing field and a repeated
-  item of a list map are found, each with the template line of the field.
+- An unknown field, a wrong type, a text that is no quantity, a value that isn't allowed, a missing field, and what no
+  apply takes in a list of type map or set are found, each with the template line of the field.
 - A required field that is written wrongly is one finding: the name that it should have is not missing, too.
 - A kind without a schema is no finding, unless its API group is known completely.
 - A null field is no value, because the operator removes it before an apply. A null item of a list map is found.
@@ -270,6 +270,7 @@ class _SchemaWalk:
             for position, item in enumerate(value):
                 yield from self.value(item, schema.get("items", {}), (*path, position))
             yield from self._repeated(value, schema, path)
+            yield from self._of_set(value, path) if schema.get("x-kubernetes-list-type") == "set" else ()
 
     def _fields(self, value: Mapping[str, Any], schema: Schema, path: FieldPath) -> Iterator[Finding]:
         properties, additional = schema.get("properties", {}), schema.get("additionalProperties")
@@ -399,6 +400,19 @@ class _SchemaWalk:
                 which = " and ".join(names)
                 message = f"{field_text((*path, position))} has the same {which} as another item"
                 yield self.finding("duplicate-item", (*path, position), message, f"each {which} may be there once")
+            seen.add(key)
+
+    def _of_set(self, items: list[Any], path: FieldPath) -> Iterator[Finding]:
+        """The items that no apply takes in a list of type set."""
+        seen = set()
+        for position, item in enumerate(items):
+            at, key = (*path, position), repr(item)
+            if item is None or isinstance(item, (Mapping, list)):
+                message = f"{field_text(at)} is {kind_of(item)}, and an apply takes none in a list of type set"
+                yield self.finding("invalid-value", at, message, "declare another list type in the CRD")
+            elif key in seen:
+                message = f"{field_text(at)} is the same as another item"
+                yield self.finding("duplicate-item", at, message, "each item may be there once")
             seen.add(key)
 
 

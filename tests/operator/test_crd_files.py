@@ -65,8 +65,19 @@ MISTAKES = (
     Mistake("a tab", "  image:", "\timage:", 7, ("tab",)),
     Mistake("a list without quotes", '"[]string"', "[]string", 10, ('write "[]TYPE" in double quotes',)),
     Mistake("a colon in a text", "string | required", "string | description=a: b", 7, ("mapping values",)),
+    Mistake(
+        "a marker with a colon", "string | required", "string | minLength: 3", 7, ("write image: string | minLength=3",)
+    ),
+    Mistake(
+        "a colon in quotes",
+        "string | required",
+        'string | description="a: b"',
+        7,
+        ("image: 'string | description=\"a: b\"'",),
+    ),
+    Mistake("a marker behind a comma", "string | required", "string, required", 7, ("; write string | required",)),
     Mistake("an unknown type", "image: string", "image: strng", 7, ("spec.image: there is no type strng", "string?")),
-    Mistake("a type of another language", "image: string", "image: str", 7, ("no type str", "did you mean string?")),
+    Mistake("a type of another language", "image: string", "image: str", 7, ("no type str", "write string | required")),
     Mistake("a mistyped type of its own", "[]Port", "[]Prot", 11, ("no type Prot", "did you mean Port?")),
     Mistake("a type like no other", "image: string", "image: xyz", 7, ("the types are string, integer", "[]TYPE")),
     Mistake("a number for a field", "image: string | required", "image: 5", 7, ("is no field", "type | marker=value")),

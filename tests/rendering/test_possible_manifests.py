@@ -47,6 +47,10 @@ MAP, JOB, WEB = manifest("v1", "ConfigMap"), manifest("batch/v1", "Job"), manife
 KINDS: dict[str, tuple[str, list[str]]] = {
     "plain text": (MAP, ["ConfigMap"]),
     "several documents": (f"{MAP}---\n{JOB}", ["ConfigMap", "Job.batch"]),
+    "JSON": (
+        '{\n  "apiVersion": "batch/v1",\n  "kind": "Job",\n  "metadata": {\n    "name": "{{ name }}"\n  }\n}\n',
+        ["Job.batch"],
+    ),
     "every arm of a condition": (
         f"{{% if spec.a %}}\n{MAP}{{% elif spec.b %}}\n{JOB}{{% else %}}\n{WEB}{{% endif %}}",
         ["ConfigMap", "Deployment.apps", "Job.batch"],
@@ -316,6 +320,18 @@ def test_the_role_of_a_binding_is_found(reference: str, tmp_path: Path) -> None:
     text = f"apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {{name: x}}\n{reference}\n"
     (found,) = contents(tmp_path, text).manifests
     assert found.role == RoleReference("ClusterRole", "view")
+
+
+def test_a_binding_names_its_role_as_the_template_of_the_role_does(tmp_path: Path) -> None:
+    group = "rbac.authorization.k8s.io/v1"
+    role = f"apiVersion: {group}\nkind: Role\nmetadata:\n  name: '{{{{ name }}}}-db'\nrules: []\n"
+    binding = role.replace("Role", "RoleBinding").replace("rules: []", "roleRef: {kind: KIND, name: '{{ NAME }}-db'}")
+    texts = [
+        binding.replace("KIND", kind).replace("NAME", name) for kind, name in (("Role", "name"), ("Role", "spec.a"))
+    ]
+    made, same, other = contents(tmp_path, role, *texts).manifests
+    assert (made.rules, made.name) == ((), same.role_name)
+    assert other.role_name not in ("", made.name)
 
 
 # A call, and the name and namespace of the lookup.

@@ -37,6 +37,30 @@ def findings(text: str, schemas: KubernetesSchemas = SCHEMAS) -> list[Finding]:
 
 
 @pytest.mark.parametrize(
+    ("items", "code", "message"),
+    [
+        ("[a, b, a]", "duplicate-item", "spec.items[2] is the same as another item"),
+        ("[a, {b: c}]", "invalid-value", "spec.items[1] is a mapping, and an apply takes none in a list of type set"),
+        ("[[a]]", "invalid-value", "spec.items[0] is a list"),
+        ("[a, null]", "invalid-value", "spec.items[1] is null"),
+    ],
+)
+def test_what_no_apply_takes_in_a_list_of_type_set_is_found(items: str, code: str, message: str) -> None:
+    items_schema = {"type": "array", "x-kubernetes-list-type": "set", "items": {}}
+    spec = {"type": "object", "properties": {"items": items_schema}}
+    crd = {
+        "spec": {
+            "group": "a.example.com",
+            "names": {"kind": "Bag"},
+            "versions": [{"name": "v1", "served": True, "schema": {"openAPIV3Schema": {"properties": {"spec": spec}}}}],
+        }
+    }
+    text = f"apiVersion: a.example.com/v1\nkind: Bag\nmetadata: {{name: a}}\nspec:\n  items: {items}\n"
+    (found,) = findings(text, SCHEMAS.with_crds([crd]))
+    assert (found.code, found.message[: len(message)]) == (code, message)
+
+
+@pytest.mark.parametrize(
     ("before", "after", "code", "line", "message", "fix"),
     [
         ("image:", "imagee:", "unknown-field", 10, "no field spec.containers[0].imagee", "image?"),

@@ -47,9 +47,7 @@ def rbac(
     operator_namespace: Annotated[str, typer.Option(help="Namespace of the operator and its Lease.")] = "ssa-operator",
     shards: Annotated[
         int,
-        typer.Option(
-            min=0, max=256, help="Number of shards (`run --shard I/N`) (`run --shard I/N`), each with a Lease."
-        ),
+        typer.Option(min=0, max=256, help="Number of shards (`run --shard I/N`), each with a Lease."),
     ] = 0,
     impersonate: Impersonate = "",
     admission_service: AdmissionService = "",

@@ -70,6 +70,7 @@ def folder_needs(
     operator is limited to, none for all. `impersonate` is the name of the account that it impersonates, '' for none.
     """
     derivation = _Derivation(parent, kinds, tuple(namespaces), impersonate, warns=contents.warns)
+    derivation.own_roles = {each.name for each in contents.manifests if each.name and each.rules is not None}
     needs = [*derivation.for_parents(contents.manifests)]
     if impersonate and not parent.namespaced and not parent.cluster_scope:
         return tuple(dict.fromkeys(needs)), ()  # the operator refuses these parents
@@ -93,6 +94,8 @@ class _Derivation:
         warns: bool = False,
     ) -> None:
         self.warnings: list[UnknownPart] = []
+        self.own_roles: set[str] = set()
+        """The roles of the folder whose rules are known. The operator has their permissions, so it may bind them."""
         self._parent = parent
         self._kinds = kinds
         self._limited = bool(namespaces)
@@ -215,6 +218,8 @@ class _Derivation:
 
     def _for_binding(self, manifest: PossibleManifest, where: Iterable[str]) -> Iterator[PermissionNeed]:
         role = manifest.role
+        if role is None and manifest.role_name in self.own_roles:
+            return
         if role is None:
             self._warn(
                 f"this {manifest.group_kind.kind} grants a role that only a render knows. Kubernetes refuses the "

@@ -3,7 +3,7 @@
 Promises:
 - All files come from one state of the folder. If a file changes during the read (the kubelet swaps a ConfigMap's
   `..data` link, an editor writes), the operator reads the folder again.
-- The operator reads `.j2`, `.yaml` and `.yml` files, and ignores hidden files and the backup files of editors.
+- The operator reads `.j2`, `.yaml`, `.yml` and `.json` files, and ignores hidden files and the backup files of editors.
 - A file that can't be read is a problem with its name. The other files are read nevertheless.
 - The operator reads all files below `files/` in a template folder, whatever their names and content, except those that
   are too large and those that a symbolic link leads to outside of it.
@@ -28,7 +28,7 @@ from ssa_operator.rendering.folder.contained_files import is_within, new_texts, 
 from ssa_operator.rendering.jinja.folder_files import FILE_LIMIT, FILES
 from ssa_operator.rendering.values.limits import OUTPUT_LIMIT
 
-SUFFIXES = (".j2", ".yaml", ".yml")
+SUFFIXES = (".j2", ".yaml", ".yml", ".json")
 
 MAX_ENTRIES = 100_000
 """The most files and folders that are walked."""

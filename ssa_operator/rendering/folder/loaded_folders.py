@@ -295,9 +295,11 @@ def _load_folder(name: str, root: Path, read: _Read, old: Folder | None) -> Fold
     except LoadError as error:
         problems.extend(error.problems)
     if templates is not None and not templates.manifest_files and not problems:
-        problems.append(
-            RenderProblem(f"{name} has no templates; remove the folder if the operator should ignore the resource")
-        )
+        other = next((path for path in own if path.endswith(".j2") and not path.startswith("_")), "")
+        advice = "add one, or remove the folder if the operator should ignore the resource"
+        advice = f"call {other} {other.removesuffix('.j2')}.yaml.j2" if other else advice
+        location = SourceLocation(f"{name}/{other}", 1) if other else None
+        problems.append(RenderProblem(f"{name} has no templates; {advice}", location))
     if problems and not read.given.partial:
         last = old or Folder(resource=resource, group=group, root=root, settings=settings, files=own)
         shared = {path: text for path, text in files.items() if path.startswith(f"{SHARED}/")}

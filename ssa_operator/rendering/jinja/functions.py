@@ -69,9 +69,13 @@ CLUSTER_VARIABLES = frozenset({"kubernetes_version"})
 """The variables whose values are those of the cluster, even in imported and included templates."""
 
 
+class FailError(TemplateRuntimeError):
+    """A template called `fail`, or `required` without a value."""
+
+
 def fail(message: str) -> NoReturn:
     """Stop the file with an error."""
-    raise TemplateRuntimeError(text_of(message))
+    raise FailError(text_of(message))
 
 
 def required(value: Any, message: str) -> Any:

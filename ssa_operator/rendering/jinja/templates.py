@@ -41,6 +41,9 @@ CONVERT = "_convert"
 VALUES = "_values.yaml"
 """The settings of the installation that a folder's templates see as `values`."""
 
+MANIFESTS = (".yaml", ".yml", ".json")
+"""The endings of manifests; `.j2` behind one of them makes it a template."""
+
 _CLUSTER_CALL = re.compile(rf"\b(?:{'|'.join(sorted(CLUSTER_FUNCTIONS | CLUSTER_VARIABLES))})\b")
 
 _CONVERSION = re.compile(r"([a-z][a-z0-9]{0,62})-to-([a-z][a-z0-9]{0,62})\.yaml\.j2")
@@ -51,6 +54,8 @@ _UNSTABLE = CLUSTER_FUNCTIONS | CLUSTER_VARIABLES | {"operator", "values"}
 _RESULT = re.compile(r"\bresult\b")
 
 _VERSION = re.compile(r"\bkubernetes_version\b")
+
+_JOINING = re.compile(r"-[%}#]}$")
 
 _OFFSET = re.compile(r"(?<=['\"]) at [0-9]+$")
 _UNKNOWN = re.compile(r"No (filter|test) named '([^']+)'")
@@ -204,6 +209,11 @@ class Templates:
         return tuple(self._names)
 
     @property
+    def included(self) -> frozenset[str] | None:
+        """The files that others include or import; None if a name is computed, or a file has a fault."""
+        return None if self._dynamic or self.problems else frozenset().union(*self._references.values())
+
+    @property
     def shared_files(self) -> Mapping[str, str]:
         """The text of each file in `_shared` that the folder includes or imports, also through another one."""
         return {
@@ -248,6 +258,11 @@ class Templates:
         text = self._files.get(location.file, "")
         lines = text.split("\n")
         return None if "Secret" in text or location.line > len(lines) else lines[location.line - 1].strip()
+
+    def joins_above(self, location: SourceLocation) -> bool:
+        """Whether a tag removes the line break before a template line: `-%}` at the end of the line above."""
+        lines = self._files.get(location.file, "").split("\n")[: location.line - 1]
+        return _JOINING.search("\n".join(lines).rstrip()) is not None
 
     def _manifest_file(self, name: str) -> ManifestFile:
         return ManifestFile(name, template=self._environment.get_template(name))
@@ -357,6 +372,6 @@ def is_manifest(folder: str, name: str) -> bool:
     inner = name.removeprefix(f"{folder}/")
     return (
         not inner.startswith(f"{FILES}/")
-        and inner.endswith((".yaml", ".yml", ".yaml.j2", ".yml.j2"))
+        and inner.removesuffix(".j2").endswith(MANIFESTS)
         and not any(part.startswith("_") for part in inner.split("/"))
     )

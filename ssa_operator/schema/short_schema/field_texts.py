@@ -3,6 +3,7 @@
 Promises:
 - The markers of a list or a mapping are those of its items, except `required`, `default`, `description`, `immutable`
   and those about the list itself.
+- The message about a field in another form has the right one, where that is clear.
 - A mapping of fields whose fields have defaults, and none is required, has a default itself. So the defaults of nested
   fields hold.
 - An immutable field can be neither changed nor removed.
@@ -77,6 +78,36 @@ _NAME = re.compile(r"[^\s=]+")
 _VALUE = re.compile(r""""(?:[^"\\]|\\.)*"|'[^']*'|[^\s"']\S*""", re.DOTALL)
 _ESCAPE = re.compile(r'\\(["\\])')
 _CEL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+_PARTS = re.compile(
+    r"""(?P<type>\A\s*(?:\[\]|map\[string\])*\w+)|(?:(?P<name>\b[A-Za-z]+)?\s*[:=]\s*)?"""
+    r"""(?P<value>"(?:[^"\\]|\\.)*"|'[^']*'|\[[^]]*\]|\{[^}]*\}|!|[^\s|,;()!]+)""",
+    re.DOTALL,
+)
+
+
+def right_form(text: str) -> str:
+    """A field in the form `type | marker=value`, from other forms: `string, required`, `enum=a | b`; '' if a part of it
+    has no meaning.
+    """
+    kind, marks = "", [["", ""]]
+    for part in _PARTS.finditer(text):
+        name, value, equals = part["name"], part["value"], re.search("[:=]", part[0])
+        if part["type"]:
+            kind = part["type"].strip()
+        elif name is None and (value == "!" or (value in _FLAGS and not equals)):
+            marks.append(["required" if value == "!" else value, ""])
+        elif name in MARKERS or (name is None and equals):
+            value = re.sub(r"\s*,\s*", ",", value.strip("[]")) if name == "enum" and '"' not in value else value
+            marks.append([name or "default", f"={value}"])
+        elif name is None and marks[-1][0] == "enum":
+            marks[-1][1] += f",{value}"
+        else:
+            return ""
+    if not kind:
+        return ""
+    return f"{_OTHER_WORDS.get(kind, kind)} | {' '.join(name + value for name, value in marks[1:])}".removesuffix(" | ")
 
 
 class Mistake(Exception):  # noqa: N818 - it is the user's
@@ -187,7 +218,11 @@ class FieldReader:
                 raise Mistake("immutable can't be inside of a list, whose items have no identity; mark the list")
             _mark(schema, marked)
         except Mistake as mistake:
-            self.mistakes.append((at, str(mistake)))
+            message, form, trial = str(mistake), right_form(declared), FieldReader(self.types)
+            if "|" in form and form != declared:
+                trial._field(form, at, place, within, in_list)
+                message = message if trial.mistakes else f"{message.partition('; ')[0]}; write {form}"
+            self.mistakes.append((at, message))
             return {"type": "object", PRESERVED: True}, {}
         return schema, marked
 
@@ -293,6 +328,8 @@ def _options(text: str, kind: str) -> Iterator[Any]:
                 raise Mistake(f"enum has {json.dumps(value)}, and each value must be {_EXAMPLES[kind]}")
             yield value
         return
+    if re.search("[|;]", text):
+        raise Mistake(f"enum is {text}, and commas separate its values; write them in JSON if they have other signs")
     for each in text.split(","):
         yield _parsed("enum", each.strip(), {"type": kind})
 

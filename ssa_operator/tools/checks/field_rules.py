@@ -66,7 +66,7 @@ def _finding(undeclared: _Undeclared, folder: FolderFields) -> Finding:
     text = field_text(undeclared.path)
     fix = misspelt_field(undeclared.path, declared_siblings(undeclared.path, folder.schema)) or DECLARE
     message = f"the CRD {folder.folder} declares no {text}"
-    return Finding(code="undeclared-field", message=message, location=undeclared.location, fix=fix)
+    return Finding(code="undeclared-field", message=message, location=undeclared.location, fix=fix, about=text)
 
 
 COUNTED: Mapping[GroupKind, tuple[str, ...]] = {

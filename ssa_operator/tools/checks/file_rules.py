@@ -1,9 +1,9 @@
 """Rules about the files and folders of a templates folder: what the operator doesn't read, or reads as another thing.
 
 Promises:
-- A file of another ending that looks like a template is found, with the name that the operator reads.
+- A file that is neither rendered nor read, and that no other file includes, is found, with the name to give it. Where
+  a name is computed, or a file doesn't load, each file may be included.
 - An expression in a plain `.yaml` file is found where it is certainly meant: the file is no YAML, or it reads `spec`.
-- A file whose name is nearly that of the settings or of the status is found where no other file includes it.
 - A folder whose resource no CRD defines is found where its name is near to one of a CRD.
 """
 
@@ -18,23 +18,28 @@ from ssa_operator.objects.messages import near_names
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.rendering.folder.folder_settings import SCHEMA, SETTINGS
 from ssa_operator.rendering.folder.folder_snapshot import SUFFIXES
+from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.rendering.jinja.folder_files import FILES
-from ssa_operator.rendering.jinja.templates import STATUS
+from ssa_operator.rendering.jinja.templates import CONVERT, MANIFESTS, STATUS, VALUES, is_manifest
 from ssa_operator.tools.findings.findings import Finding
 from ssa_operator.tools.offline.template_folders import possible_plurals
 
 _TEMPLATE_ENDINGS = frozenset({"gotmpl", "j2", "jinja", "jinja2", "json", "tmpl", "tpl", "yaml", "yml"})
 _EXPRESSION = re.compile(r"\{\{|\{%")
 _SURE = re.compile(r"\{\{-?\s*spec\.")
+_DOCUMENTATION = re.compile(r"[^.]*|README.*|LICENSE.*|.*\.(?:md|rst)")
 _LIMIT = 10_000
 """The most files that are looked at."""
 
 
-def check_files(root: Path, files: Mapping[str, str], broken: Iterable[str]) -> list[Finding]:
-    """The findings in one templates folder. `files` are those that the operator reads, `broken` those among them that
-    don't load.
+def check_files(
+    root: Path, files: Mapping[str, str], folders: Iterable[Folder], broken: Iterable[str]
+) -> list[Finding]:
+    """The findings in one templates folder. `files` are those that the operator reads, `folders` the folders with
+    templates, `broken` the files that don't load.
     """
-    return [*_ignored_files(root), *_plain_files(files, frozenset(broken)), *_misnamed_files(files)]
+    unused = (each for folder in folders if folder.root == root for each in _unused_files(folder))
+    return [*_ignored_files(root), *_plain_files(files, frozenset(broken)), *unused]
 
 
 def _ignored_files(root: Path) -> Iterator[Finding]:
@@ -46,54 +51,57 @@ def _ignored_files(root: Path) -> Iterator[Finding]:
             seen += 1
             if seen > _LIMIT:
                 return
-            parts = name.split(".")
             if name.startswith((".", "#")) or name.endswith((*SUFFIXES, "~")) or not below.parts:
                 continue
-            if parts[-1].lower() in _TEMPLATE_ENDINGS:
-                better = _read_name(parts)
-                message = f"{name} is not read: the operator reads .yaml.j2, .j2, .yaml and .yml"
+            is_template = name.rpartition(".")[2].lower() in _TEMPLATE_ENDINGS
+            if is_template or not _DOCUMENTATION.fullmatch(name):
+                message = f"{name} is not read: the operator reads .yaml.j2, .j2, .yaml, .yml and .json"
+                fix = f"rename it to {_read_name(name)}" if is_template else "move it to files/, or remove it"
                 location = SourceLocation(str(below / name), 1)
-                yield Finding(code="ignored-file", message=message, location=location, fix=f"rename it to {better}")
+                yield Finding(code="ignored-file", message=message, location=location, fix=fix)
 
 
-def _read_name(parts: Sequence[str]) -> str:
+def _read_name(name: str) -> str:
     """The name of a file under which the operator reads it."""
+    parts = name.split(".")
     stem = next((at for at, part in enumerate(parts) if at and part.lower() in _TEMPLATE_ENDINGS), len(parts))
     base = ".".join(parts[:stem])
-    if parts[-1].lower() == "json":
-        return f"{base}.yaml"
     return f"{base}.j2" if base.startswith("_") and "y" not in "".join(parts[stem:-1]) else f"{base}.yaml.j2"
 
 
 def _plain_files(files: Mapping[str, str], broken: frozenset[str]) -> Iterator[Finding]:
     for file, text in files.items():
         name = file.rpartition("/")[2]
-        if not name.endswith((".yaml", ".yml")) or name.startswith("_"):
+        if not name.endswith(MANIFESTS) or name.startswith("_"):
             continue
         pattern = _EXPRESSION if file in broken else _SURE
         line = next((at for at, each in enumerate(text.split("\n"), 1) if pattern.search(each)), 0)
+        language = "JSON" if name.endswith(".json") else "YAML"
         if line:
-            stem = name.rpartition(".")[0]
             yield Finding(
                 code="plain-file",
-                message=f"{name} is plain YAML, in which no {{{{ ... }}}} or {{% ... %}} is rendered",
+                message=f"{name} is plain {language}, in which no {{{{ ... }}}} or {{% ... %}} is rendered",
                 location=SourceLocation(file, line),
-                fix=f"rename it to {stem}.yaml.j2",
+                fix=f"rename it to {re.sub('[.]yml$', '.yaml', name)}.j2",
             )
 
 
-def _misnamed_files(files: Mapping[str, str]) -> Iterator[Finding]:
-    """The files whose name is nearly one that the operator reads by its name. No other file may include them."""
-    for file in files:
-        folder, _, name = file.partition("/")
-        stem = name.partition(".")[0]
-        near = near_names(name, (SCHEMA, SETTINGS, STATUS), likeness=0.8)
-        if not name.startswith("_") or name in (SCHEMA, SETTINGS, STATUS) or not near or f"{folder}/{near[0]}" in files:
+def _unused_files(folder: Folder) -> Iterator[Finding]:
+    """The files that are neither rendered nor read by their name, and that no other file includes."""
+    included = folder.templates.included if folder.templates is not None else None
+    if included is None:
+        return
+    own = (SCHEMA, SETTINGS, STATUS, VALUES)
+    named = (*(f"{each.partition('.')[0]}." for each in own), f"{CONVERT}/")
+    for inner in folder.files:
+        file, name = f"{folder.name}/{inner}", inner.rpartition("/")[2]
+        if inner.startswith(named) or is_manifest(folder.name, file) or file in included:
             continue
-        if not any(stem in text for other, text in files.items() if other != file):
-            message = f"{name} is not read: no file includes it"
-            location = SourceLocation(file, 1)
-            yield Finding(code="ignored-file", message=message, location=location, fix=f"rename it to {near[0]}")
+        near = [each for each in near_names(name, own, likeness=0.8) if each not in folder.files]
+        better = near[0] if near else _read_name(name.lstrip("_"))
+        fix = f"rename it to {better}" if better != name else "include it, or move it out of its folder"
+        message = f"{name} is neither rendered nor read: no file includes it"
+        yield Finding(code="ignored-file", message=message, location=SourceLocation(file, 1), fix=fix)
 
 
 def check_folder_names(folders: Mapping[str, Iterable[str]], known: Sequence[str]) -> list[Finding]:

@@ -63,7 +63,7 @@ def _is_written(document: Document, path: FieldPath, value: Any, files: Mapping[
 def check_scalars(documents: Iterable[Document], files: Mapping[str, str]) -> Iterator[Finding]:
     """The findings in the manifests of a parent. `files` are the texts of templates, by what locations call them."""
     for document in documents:
-        for path, text in _texts(document.body, ()):
+        for path, text in texts(document.body, ()):
             value = kubectl_scalar(text)
             if value is not SAME and _is_plain(document, path, text, files):
                 shown = str(value).lower()
@@ -71,13 +71,14 @@ def check_scalars(documents: Iterable[Document], files: Mapping[str, str]) -> It
                 yield field_finding(document, "ambiguous-scalar", path, message, f'write "{text}" or {shown}')
 
 
-def _texts(value: Any, path: FieldPath) -> Iterator[tuple[FieldPath, str]]:
+def texts(value: Any, path: FieldPath) -> Iterator[tuple[FieldPath, str]]:
+    """The texts in a value, each with its path."""
     if isinstance(value, Mapping):
         for key, item in value.items():
-            yield from _texts(item, (*path, key))
+            yield from texts(item, (*path, key))
     elif isinstance(value, list):
         for at, item in enumerate(value):
-            yield from _texts(item, (*path, at))
+            yield from texts(item, (*path, at))
     elif isinstance(value, str):
         yield path, value
 

@@ -14,11 +14,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from ssa_operator.objects.annotations import PREFIX
+from ssa_operator.objects.annotations import PREFIX, Reference
 from ssa_operator.objects.identity import GroupKind, is_built_in
 from ssa_operator.objects.label_selectors import selects
 from ssa_operator.objects.manifest import POD_SPECS
-from ssa_operator.objects.render_result import Document
+from ssa_operator.objects.render_result import Document, Wait
 from ssa_operator.objects.source_location import FieldPath, field_text
 from ssa_operator.tools.findings.findings import Finding
 
@@ -134,7 +134,12 @@ def _unknown_ports(documents: Sequence[Document]) -> Iterable[Finding]:
     for pod in _pods(documents):
         for container in _containers(pod):
             known = set(_port_names([container]))
+            declared = {port["containerPort"].value for each in _containers(pod) for port in each["ports"].items()}
             for port in _handler_ports(container):
+                if container["ports"].value and isinstance(port.value, int) and port.value not in declared:
+                    message = f"is {port.value}, and no container declares this port"
+                    numbers = ", ".join(sorted(map(str, declared)))
+                    yield port.finding("unknown-reference", message, f"declared are {numbers}")
                 if isinstance(port.value, str) and not port.value.isdigit() and port.value not in known:
                     yield port.finding("unknown-port", *_unknown(port.value, known, "the container"))
     for document in documents:
@@ -204,6 +209,20 @@ def _statuses_never_written(documents: Sequence[Document], not_awaited: Containe
                 f"is {document.identity.kind}, whose status no controller writes by default, so it never gets ready",
                 f'set the annotation {PREFIX}wait: "false", or {PREFIX}ready-when',
             )
+
+
+def check_waits(
+    waits: Iterable[Wait], documents: Iterable[Document], not_awaited: Container[GroupKind]
+) -> Iterator[Finding]:
+    """The findings about documents that wait for the status of a child that no controller writes."""
+    kinds = {Reference(each.identity.kind, each.identity.name): each.identity.group_kind for each in documents}
+    for wait in waits:
+        for target in wait.awaited:
+            kind = kinds.get(target.query) if isinstance(target.query, Reference) else None
+            if kind in _NEVER_WRITTEN and kind not in not_awaited and target.field[:1] == ("status",):
+                message = f"waits for the status of {target.query}, which no controller writes by default"
+                fix = "write | default(...) behind it, or remove it"
+                yield Finding(code="status-never-written", message=message, location=wait.location, fix=fix)
 
 
 def _repeated_jobs(documents: Sequence[Document]) -> Iterable[Finding]:

@@ -21,11 +21,43 @@ _OF_LINE: Mapping[str, frozenset[str]] = {
     "unknown-field": frozenset({"render-error"}),
     "unknown-kind": frozenset({"render-error"}),
     "unknown-resource": frozenset({"template-error"}),
+    "template-error": frozenset({"ignored-file"}),
     "invalid-name": frozenset({"invalid-manifest"}),
     # A namespace outside of the parent's.
     "invalid-manifest": frozenset({"invalid-value"}),
 }
 """The codes that follow from another one on the same line."""
+
+
+_SUBTRACTION = re.compile(r"\b([A-Za-z_]\w*(?:\.\w+)*)\.(\w+(?:-[A-Za-z_]\w*)+)")
+_PRINTED = re.compile(r"( *)\{\{-?\s*(.+?)\s*\|\s*to_yaml\s*-?}}\s*")
+_OPEN_KEY = re.compile(r"( *(?:- )?)([\w./\"'-]+):\s*")
+
+
+def repaired(findings: Iterable[Finding], files: Mapping[str, str]) -> list[Finding]:
+    """The findings, with one that says what to write in place of all that a mistake of their line causes."""
+    found = list(findings)
+    broken = {each.location for each in found if each.severity is Severity.ERROR}
+    return list(dict.fromkeys(_repaired(each, files) if each.location in broken else each for each in found))
+
+
+def _repaired(finding: Finding, files: Mapping[str, str]) -> Finding:
+    number = finding.location.line if finding.location is not None else 0
+    text = files.get(finding.location.file, "") if finding.location is not None else ""
+    *above, line = text.split("\n")[:number] or [""]
+    for each in _SUBTRACTION.finditer(line) if finding.about else ():
+        first, *others = each[0].split("-")
+        if finding.about in (first, *others):
+            fix = f"write {each[1]}['{each[2]}']"
+            message = f"{each[0]} is a subtraction to Jinja"
+            return Finding(code="unknown-name", message=message, location=finding.location, fix=fix)
+    printed = _PRINTED.fullmatch(line)
+    key = _OPEN_KEY.fullmatch(next((each for each in reversed(above) if each.strip()), "")) if printed else None
+    if printed is None or key is None or len(printed[1]) > len(key[1]):
+        return finding
+    message = f"what to_yaml prints here is beside {key[2]}: and not below it"
+    fix = f"write {key[2]}: {{{{ {printed[2]} }}}} in one line"
+    return Finding(code="unknown-field", message=message, location=finding.location, fix=fix)
 
 
 def without_consequences(findings: Iterable[Finding]) -> list[Finding]:

@@ -20,7 +20,7 @@ from typing import Any
 
 from msgspec import DecodeError
 
-from ssa_operator.objects.annotations import PREFIX
+from ssa_operator.objects.annotations import PREFIX, Reference
 from ssa_operator.objects.built_in_kinds import BUILT_IN_KINDS
 from ssa_operator.objects.dependency_graph import graph_of
 from ssa_operator.objects.identity import Identity, is_built_in, split_api_version
@@ -28,18 +28,19 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import group_kind
 from ssa_operator.objects.problem_hints import hint
 from ssa_operator.objects.render_result import Document, RenderProblem
-from ssa_operator.objects.source_location import SourceLocation
+from ssa_operator.objects.source_location import SourceLocation, field_text
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.reconcile.status.author_status import author_status, undeclared_fields
 from ssa_operator.reconcile.status.child_status import kept_text
-from ssa_operator.reconcile.step import Action
-from ssa_operator.rendering.folder.folder_settings import SETTINGS
+from ssa_operator.reconcile.step import Action, FailureReason
+from ssa_operator.rendering.folder.folder_settings import SCHEMA, SETTINGS
 from ssa_operator.rendering.folder.folder_snapshot import read_snapshot
 from ssa_operator.rendering.folder.loaded_folders import Folder, no_folder_message
 from ssa_operator.rendering.jinja.templates import SHARED
 from ssa_operator.schema.crd_schema import object_schema, status_schema
 from ssa_operator.schema.kubernetes_schemas import has_types
-from ssa_operator.schema.variants import variants
+from ssa_operator.schema.sample_objects import sample_object
+from ssa_operator.schema.variants import Variant, variants
 from ssa_operator.tools.checks.checked_project import CheckedProject
 from ssa_operator.tools.checks.child_rules import ChildNames
 from ssa_operator.tools.checks.conversion_rules import check_conversions
@@ -47,14 +48,15 @@ from ssa_operator.tools.checks.field_rules import check_empty_values
 from ssa_operator.tools.checks.file_rules import check_files, check_folder_names
 from ssa_operator.tools.checks.literal_rules import check_passwords, check_scalars
 from ssa_operator.tools.checks.lookup_rules import check_lookups, check_manifest_choices
-from ssa_operator.tools.checks.manifest_rules import check_image_names, check_manifests
+from ssa_operator.tools.checks.manifest_rules import check_image_names, check_manifests, check_waits
 from ssa_operator.tools.checks.name_rules import check_names, parse_files
 from ssa_operator.tools.checks.parent_choices import check_nesting
 from ssa_operator.tools.checks.ready_objects import ready_object
+from ssa_operator.tools.checks.reference_rules import check_references
 from ssa_operator.tools.checks.refusal_rules import check_refusals
 from ssa_operator.tools.checks.secret_rules import check_secrets
 from ssa_operator.tools.checks.server_field_rules import check_control_plane_fields, check_server_fields
-from ssa_operator.tools.checks.shown_findings import without_accepted, without_consequences, without_repeated
+from ssa_operator.tools.checks.shown_findings import repaired, without_accepted, without_consequences, without_repeated
 from ssa_operator.tools.checks.text_checks import (
     check_texts,
     may_apply_elsewhere,
@@ -66,7 +68,7 @@ from ssa_operator.tools.checks.text_checks import (
 from ssa_operator.tools.findings.codes import Severity
 from ssa_operator.tools.findings.findings import Finding
 from ssa_operator.tools.offline.offline_cluster import OfflineCluster, OfflineParent, RefusedParentError, created_parent
-from ssa_operator.tools.offline.template_folders import find_folder
+from ssa_operator.tools.offline.template_folders import find_folder, read_version
 from ssa_operator.tools.schema_rules import check_schemas
 
 ROUNDS = 100
@@ -76,7 +78,14 @@ _GROUPS = frozenset(each.api_version.rpartition("/")[0] for each in BUILT_IN_KIN
 """The groups of Kubernetes. The folder of a group that has no dot and isn't one of them has a wrong name."""
 
 SHOWN_IN_VARIANTS = frozenset(
-    {"aggregated-rules", "autoscaled-replicas", "server-field", "injected-ca-bundle", "repeated-change"}
+    {
+        "aggregated-rules",
+        "autoscaled-replicas",
+        "server-field",
+        "injected-ca-bundle",
+        "repeated-change",
+        "unlimited-number",
+    }
 )
 """The codes of warnings about the variants of an example; of all others only errors are reported."""
 
@@ -115,7 +124,9 @@ def check_templates(roots: Sequence[Path], project: CheckedProject) -> list[Find
     examples = check_examples(project)
     broken = {_file(each) for each in examples if each.code in _REPLACED}
     files = [
-        finding for root, each in zip(roots, parsed, strict=True) for finding in check_files(root, each.files, broken)
+        finding
+        for root, each in zip(roots, parsed, strict=True)
+        for finding in check_files(root, each.files, folders, broken)
     ]
     known = [kind.folder for kind in project.kinds.values()]
     custom: dict[str, Iterable[str]] = {
@@ -134,7 +145,8 @@ def check_templates(roots: Sequence[Path], project: CheckedProject) -> list[Find
     others += check_conversions(project)
     others = [each for each in others if each.code not in _REPLACED or _line(each) not in explained]
     texts = {name: text for each in parsed for name, text in each.files.items()}
-    return without_accepted(without_consequences([*names, *files, *unknown, *others]), texts)
+    findings = repaired([*names, *files, *unknown, *others], texts)
+    return without_accepted(without_consequences(findings), texts)
 
 
 def _file(finding: Finding) -> str:
@@ -200,9 +212,24 @@ def check_examples(project: CheckedProject) -> list[Finding]:
     for name in sorted(project.sources.folders.keys() - with_example) if not unclear else ():
         message = f"there is no example for templates/{name}"
         findings.append(Finding(code="folder-without-example", message=message, location=None, about=name))
+        if not any(each.code == "endless-parents" for each in findings):
+            findings += _nesting_of_sample(project, project.sources.folders[name], lookups)
     # A name that is computed leads to a broken file only in a render.
     findings = [finding for finding in findings if finding.code != "render-error" or _line(finding) not in broken]
     return list(dict.fromkeys(findings))
+
+
+def _nesting_of_sample(
+    project: CheckedProject, folder: Folder, lookups: Mapping[Identity, LiveObject]
+) -> Iterator[Finding]:
+    """The finding about parents without end of a folder without an example, by a sample of its CRD."""
+    rendered, location = rendered_kinds(folder), SourceLocation(f"CRD {folder.name}", 1)
+    for kind in project.kinds.values():
+        if kind.folder == folder.name and (rendered is None or any(each.kind in rendered for each in project.kinds)):
+            metadata = {"name": "sample", **({"namespace": "default"} if kind.namespaced else {})}
+            body = sample_object(kind.definition, read_version(folder, kind.definition), metadata, whole=False).body
+            parent = _played(project, Document(body=body, location=location, location_of=lambda _: location), lookups)
+            yield from check_nesting(parent, lambda each: _played(project, each, lookups)) if parent else ()
 
 
 def ready_example(project: CheckedProject, folder: str) -> OfflineParent | None:
@@ -343,7 +370,8 @@ def _findings_of(parent: OfflineParent, project: CheckedProject) -> Iterator[Fin
     for step in parent.steps:
         # The settings may allow it; and of a field of a wrong type, the schema says which line has it.
         shown = any(f"has {field} " in step.reason for field in wrong)
-        if step.action is Action.REFUSE and not unread and not shown:
+        cyclic = step.problem is FailureReason.DEPENDENCY_CYCLE  # a finding of its own
+        if step.action is Action.REFUSE and not unread and not shown and not cyclic:
             message = f"{step.identity} {step.reason}"
             location = outside.get(step.identity, step.location)
             yield Finding(code="invalid-manifest", message=message, location=location)
@@ -356,6 +384,7 @@ def _findings_of(parent: OfflineParent, project: CheckedProject) -> Iterator[Fin
     # A rule reads what has the types of its kind; of what has not, the schema's finding says what to correct.
     sound = _sound(parent, project)
     yield from check_manifests(sound, project.not_awaited)
+    yield from check_waits(parent.rendered.waits, sound, project.not_awaited)
     yield from check_empty_values(sound, project.schemas)
     namespace = parent.observed.parent.identity.namespace
     yield from check_control_plane_fields(sound, namespace, project.scale_paths)
@@ -383,6 +412,10 @@ def _of_values(parent: OfflineParent, project: CheckedProject) -> Iterator[Findi
     sound = _sound(parent, project)
     yield from check_refusals(sound)
     yield from check_image_names(sound)
+    if not parent.problems and len(sound) == len(parent.rendered.documents):  # else not all names are known
+        waiting = [each.identity for each in parent.rendered.waits if each.identity is not None]
+        known = [Reference(each.kind, each.name) for each in (*waiting, *(doc.identity for doc in project.examples))]
+        yield from check_references(sound, parent.observed.parent.body, known)
     files = {f"{parent.folder.name}/{name}": text for name, text in parent.folder.files.items()}
     yield from check_passwords(sound, files)
     yield from check_scalars(parent.rendered.documents, files)
@@ -415,12 +448,24 @@ def _of_variants(
             continue
         names.add(found)
         subject = f"with {variant}"
+        by_author = {each.location for each in found.problems if each.by_author}
         for finding in _findings_of(found, project):
-            if (finding.code, finding.location) in shown:
+            if (finding.code, finding.location) in shown or finding.location in by_author:
+                continue
+            if variant.unlimited and finding.code == "render-error":
+                yield _without_maximum(finding, variant, complete.folder)
                 continue
             is_error = finding.severity is Severity.ERROR and finding.code != "invalid-quantity"
             if is_error or finding.code in SHOWN_IN_VARIANTS:
                 yield replace(finding, subject=f"{finding.subject} {subject}".strip())
+
+
+def _without_maximum(finding: Finding, variant: Variant, folder: Folder) -> Finding:
+    """The finding about a render that fails because a parent's number may have any size."""
+    field = field_text(variant.field)
+    message = f"{field} has no maximum, and a large number fails: {finding.message}"
+    fix = f"declare maximum of {field} in {SCHEMA if SCHEMA in folder.files else 'its CRD'}"
+    return replace(finding, code="unlimited-number", message=message, fix=fix)
 
 
 def _dropped(parent: OfflineParent, project: CheckedProject) -> Iterable[Finding]:
@@ -438,8 +483,10 @@ def _cycles(parent: OfflineParent) -> Iterable[Finding]:
     graph = graph_of(parent.rendered, lambda identity: identity)
     locations = {wait.identity: wait.location for wait in parent.rendered.waits if wait.identity is not None}
     for cycle in graph.cycles():
-        message = f"these manifests wait for each other: {graph.path(cycle)}"
-        yield Finding(code="dependency-cycle", message=message, location=locations.get(cycle[0]))
+        message, fix = f"these manifests wait for each other: {graph.path(cycle)}", ""
+        if len(cycle) == 1:
+            message, fix = f"{graph.label(cycle[0])} waits for itself", "read it with live() in place of child()"
+        yield Finding(code="dependency-cycle", message=message, location=locations.get(cycle[0]), fix=fix)
 
 
 def _of_problem(code: str, problem: RenderProblem) -> Finding:

@@ -66,6 +66,14 @@ CODES: Mapping[str, Code] = {
             "the same error as RenderFailed in the status of such a parent, and applies the other documents."
         ),
     ),
+    "unlimited-number": Code(
+        severity=Severity.WARNING,
+        title="a number without a maximum that a template can't render",
+        explanation=(
+            "A parent may have any number in this field, and a large one is too much for a render, for example in "
+            "a loop over range(). Declare a maximum in the _schema.yaml or in the CRD: the API server refuses more."
+        ),
+    ),
     "invalid-example": Code(
         severity=Severity.ERROR,
         title="an example that the API server refuses",
@@ -311,8 +319,9 @@ CODES: Mapping[str, Code] = {
         severity=Severity.WARNING,
         title="a file that the operator doesn't read",
         explanation=(
-            "Its name ends as templates of other programs do. The operator reads .yaml.j2, .j2, .yaml and .yml in a "
-            "template folder. Rename the file, or move it to files/ if templates read it."
+            "In a template folder, the operator renders the files that end in .yaml.j2, .yml.j2 and .json.j2, applies "
+            "those that end in .yaml, .yml and .json, and reads those that another file includes. Rename the file, or "
+            "move it to files/ if templates read it as text."
         ),
     ),
     "plain-file": Code(
@@ -355,6 +364,16 @@ CODES: Mapping[str, Code] = {
             "The targetPort of a Service with clusterIP: None names a port, and no container of the pods that it "
             "selects declares a port of that name. DNS has the addresses of the pods all the same; the Service's "
             "EndpointSlices and its SRV records lack the port. Write the name as the container does, or a number."
+        ),
+    ),
+    "unknown-reference": Code(
+        severity=Severity.WARNING,
+        title="a name, a key or a port that no manifest of the render has",
+        explanation=(
+            "A manifest names an object that the same templates should render (the target of an autoscaler, a Service "
+            "of an Ingress, a ConfigMap whose name is nearly that of a rendered one), or a key or a port that the "
+            "rendered one doesn't have. The API server accepts it; pods don't start, or nothing is scaled or reached. "
+            "An object that is created elsewhere can be among the examples."
         ),
     ),
     "unknown-volume": Code(

@@ -219,6 +219,16 @@ def test_the_project_without_mistakes_has_no_finding(tmp_path: Path, capsys: pyt
     assert first_lines(tmp_path, capsys) == []
 
 
+def test_a_template_that_refuses_a_parent_with_its_own_words_is_no_mistake(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refusal = "{% if spec.size == 'large' %}{{ fail('large is not offered') }}{% endif %}\n"
+    write(tmp_path, {**FILES, NAMES["settings"]: refusal + SETTINGS})
+    assert first_lines(tmp_path, capsys) == []
+    write(tmp_path, {"examples/site.yaml": EXAMPLE + "  size: large\n"})
+    assert first_lines(tmp_path, capsys)[0].endswith("error render-error: large is not offered")
+
+
 def secret(text: str) -> str:
     return "apiVersion: v1\nkind: Secret\nmetadata:\n  name: '{{ name }}-extra'\n" + text
 
@@ -797,6 +807,119 @@ MISTAKES = (
 )
 
 MORE_MISTAKES = (
+    Mistake(
+        "a field with a hyphen",
+        "deployment",
+        "{{ spec.size }}",
+        "{{ spec.my-size }}",
+        25,
+        ("spec.my-size is a subtraction", "write spec['my-size']"),
+    ),
+    Mistake(
+        "to_yaml that is not indented",
+        "settings",
+        "data:\n  greeting: hello\n",
+        "data:\n{{ {'greeting': 'hello'} | to_yaml }}\n",
+        6,
+        ("beside data: and not below it", "write data: {{ {'greeting': 'hello'} }} in one line"),
+    ),
+    Mistake(
+        "tags that join lines",
+        "settings",
+        "data:\n  greeting: hello\n",
+        "{%- if spec.size == 'small' -%}\ndata:\n  greeting: hello\n{%- endif %}\n",
+        6,
+        ("-%} joins this line to the one above: data:", "write %}"),
+    ),
+    Mistake(
+        "a manifest that reads itself",
+        "settings",
+        "greeting: hello",
+        "greeting: {{ child('ConfigMap', name).data.greeting }}",
+        6,
+        ("ConfigMap/hello waits for itself", "live()"),
+    ),
+    Mistake(
+        "a macro that is called with too few arguments",
+        "settings",
+        "apiVersion: v1\n",
+        "apiVersion: v1\n{% macro pair(key, value) %}{{ key }}: {{ value }}{% endmacro %}\n{{ pair('immutable') }}\n",
+        3,
+        ("a macro that is called here needs the argument value",),
+    ),
+    Mistake(
+        "a loop over a number without a maximum",
+        "settings",
+        "  greeting: hello\n",
+        "{% for each in range(spec.replicas) %}\n  greeting{{ each }}: hello\n{% endfor %}\n",
+        6,
+        ("spec.replicas has no maximum", "the range has more than", "declare maximum of spec.replicas in its CRD"),
+    ),
+    Mistake(
+        "a ConfigMap of another name",
+        "deployment",
+        "configMap:\n            name: {{ name }}",
+        "configMap:\n            name: {{ name }}s",
+        36,
+        ("is hellos, and no template renders this ConfigMap", "did you mean hello?"),
+    ),
+    Mistake(
+        "an account that no template renders",
+        "deployment",
+        "      containers:",
+        "      serviceAccountName: {{ name }}\n      containers:",
+        17,
+        ("serviceAccountName is hello, and no template renders this ServiceAccount", "add its manifest"),
+    ),
+    Mistake(
+        "a probe of a port that the container doesn't have",
+        "deployment",
+        "          env:",
+        "          livenessProbe: {tcpSocket: {port: 80}}\n          env:",
+        23,
+        ("port is 80, and no container declares this port", "declared are 8080"),
+    ),
+    Mistake(
+        "an autoscaler of a Deployment of another name",
+        f"{FOLDER}/extra.yaml.j2",
+        "",
+        "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata:\n  name: {{ name }}\nspec:\n"
+        "  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: '{{ name }}-web'}\n  maxReplicas: 3\n",
+        6,
+        ("is hello-web, and no template renders this Deployment", "did you mean hello?"),
+    ),
+    Mistake(
+        "a template that ends in j2 alone",
+        f"{FOLDER}/extra.j2",
+        "",
+        SETTINGS,
+        1,
+        ("extra.j2 is neither rendered nor read", "rename it to extra.yaml.j2"),
+    ),
+    Mistake(
+        "a manifest whose name begins with an underscore",
+        f"{FOLDER}/_extra.yaml.j2",
+        "",
+        SETTINGS,
+        1,
+        ("_extra.yaml.j2 is neither", "no file includes it", "rename it to extra.yaml.j2"),
+    ),
+    Mistake(
+        "a file that no template reads",
+        f"{FOLDER}/nginx.conf",
+        "",
+        "listen 80;",
+        1,
+        ("nginx.conf is not read", "files/"),
+    ),
+    Mistake(
+        "an expression in plain JSON",
+        f"{FOLDER}/extra.json",
+        "",
+        '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"},\n "data": {"a": "{{ spec.image }}"}}',
+        2,
+        ("extra.json is plain JSON", "rename it to extra.json.j2"),
+    ),
     # Words and signs of other languages, and YAML that isn't one.
     Mistake("a tab before a dash", "deployment", "        - name: web", "\t- name: web", 18, ("a tab", "with spaces")),
     Mistake(
@@ -977,7 +1100,7 @@ MORE_MISTAKES = (
         "",
         "interval: 5m\n",
         1,
-        ("is not read", "_settings.yaml"),
+        ("is neither rendered nor read", "_settings.yaml"),
     ),
     Mistake(
         "a manifest in no folder", "templates/extra.yaml.j2", "", SERVICE, 1, ("in no resource's folder", "move it")

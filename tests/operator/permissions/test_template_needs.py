@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -266,6 +267,14 @@ def test_a_binding_of_a_constant_role_needs_bind_of_that_role() -> None:
     assert verbs(contents, f"clusterroles.{RBAC}", "team-a") == {("team-a", "view"): {"bind"}}
     (warning,) = warnings(manifest("RoleBinding", RBAC))
     assert warning.startswith(f"{HERE}: this RoleBinding grants a role that only a render knows")
+
+
+def test_a_binding_of_a_role_of_the_same_folder_needs_only_the_permissions_of_that_role() -> None:
+    (role,) = manifest("Role", RBAC, rules=(), name="Role/a").manifests
+    (binding,) = manifest("RoleBinding", RBAC, role_name="Role/a").manifests
+    assert warnings(TemplateContents(manifests=(role, binding))) == []
+    (warning,) = warnings(TemplateContents(manifests=(dataclasses.replace(role, rules=None), binding)))[1:]
+    assert "grants a role that only a render knows" in warning
 
 
 def test_a_role_with_constant_rules_needs_their_permissions() -> None:

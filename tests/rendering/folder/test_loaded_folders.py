@@ -172,7 +172,8 @@ def test_every_render_reports_a_folder_that_failed_to_load(tmp_path: Path) -> No
         ({"a.yaml": HEAD, "_settings.yml": ""}, "_settings.yml:1: is not read; call it _settings.yaml"),
         ({"a.yaml": HEAD, "_status.yaml": ""}, "_status.yaml:1: is not read; call it _status.yaml.j2"),
         ({"a.yaml": HEAD, "_macros.yaml.j2": "{% if"}, "_macros.yaml.j2:1: "),
-        ({"_macros.yaml.j2": "x"}, " has no templates; remove the folder"),
+        ({"deployment.j2": HEAD}, "deployment.j2:1: echoes.example.com has no templates; call deployment.j2 d"),
+        ({"_macros.yaml.j2": "x"}, " has no templates; add one, or remove the folder"),
     ],
 )  # fmt: skip
 def test_a_load_that_fails_names_the_line_and_what_to_do(tmp_path: Path, files: dict[str, str], message: str) -> None:
@@ -181,6 +182,13 @@ def test_a_load_that_fails_names_the_line_and_what_to_do(tmp_path: Path, files: 
     (problem,) = folder.problems
     assert str(problem).startswith(f"{ECHOES}{message}" if message[0] == " " else f"{ECHOES}/{message}")
     assert folder.templates is None
+
+
+def test_manifests_in_json_are_rendered_as_those_in_yaml_are(tmp_path: Path) -> None:
+    text = '{\n\t"apiVersion": "v1",\n\t"kind": "ConfigMap",\n\t"metadata": {"name": "NAME"},\n\t"v": VALUE\n}\n'
+    one, two = text.replace("NAME", "a").replace("VALUE", "1"), text.replace("VALUE", '{{ [2, "a"] }}')
+    write(tmp_path, {f"{ECHOES}/a.json": one, f"{ECHOES}/b.json.j2": two.replace("NAME", "{{ name }}")})
+    assert rendered_values(echoes(load(tmp_path))) == [1, [2, "a"]]
 
 
 def test_a_folder_that_lost_all_of_its_templates_keeps_the_last_good_ones(tmp_path: Path) -> None:

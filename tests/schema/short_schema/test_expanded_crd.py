@@ -144,6 +144,34 @@ def test_an_older_version_has_the_same_fields_and_may_be_deprecated() -> None:
     assert (versions[1]["deprecated"], versions[1]["deprecationWarning"]) == (True, "use v1")
 
 
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        ("string, required", "string | required"),
+        ("string (required)", "string | required"),
+        ("string required minLength: 3", "string | required minLength=3"),
+        ("string!", "string | required"),
+        ("int=1", "integer | default=1"),
+        ("integer | default : 1", "integer | default=1"),
+        ("integer | default:1", "integer | default=1"),
+        ("string | required | minLength=3", "string | required minLength=3"),
+        ("string | enum=small|large", "string | enum=small,large"),
+        ("string | enum=small | large", "string | enum=small,large"),
+        ("string | enum=small, large default=small", "string | enum=small,large default=small"),
+        ("string | enum=small;large;", "string | enum=small,large"),
+        ('[]string, uniqueItems, description="a, b"', '[]string | uniqueItems description="a, b"'),
+    ],
+)
+def test_a_field_in_another_form_is_refused_with_the_right_form(text: str, right: str) -> None:
+    (mistake,) = short_schema("sites.example.com", {"kind": "Site", "spec": {"a": text}}).mistakes
+    assert str(mistake).endswith(f"; write {right}")
+    assert short_schema("sites.example.com", {"kind": "Site", "spec": {"a": right}}).mistakes == ()
+
+
+def test_a_value_with_a_bar_is_written_in_json() -> None:
+    assert spec_of({"a": 'string | enum=["a|b","c"]'})["properties"]["a"]["enum"] == ["a|b", "c"]
+
+
 def test_types_that_multiply_are_refused_before_they_fill_the_memory() -> None:
     types = {f"T{at}": {"a": f"T{at + 1}", "b": f"T{at + 1}"} for at in range(40)} | {"T40": "string"}
     found = short_schema("sites.example.com", {"kind": "Site", "types": types, "spec": {"a": "T0"}})

@@ -21,3 +21,9 @@ def test_a_namespace_that_is_refused_and_no_name_is_one_finding() -> None:
     follows = Finding(code="invalid-value", message="y", location=LINE)
     elsewhere = Finding(code="invalid-value", message="y", location=SourceLocation("a.yaml.j2", 5))
     assert without_consequences([cause, follows, elsewhere]) == [cause, elsewhere]
+
+
+def test_a_folder_whose_only_template_has_another_ending_is_one_finding() -> None:
+    cause = Finding(code="template-error", message="x", location=LINE)
+    follows = Finding(code="ignored-file", message="y", location=LINE)
+    assert without_consequences([cause, follows]) == [cause]

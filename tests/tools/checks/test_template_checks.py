@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,37 @@ def test_a_template_that_renders_its_own_kind_without_an_end_is_found_at_its_lin
     assert (file, line) == ("echoes.example.com/next.yaml.j2", 2)
     assert "Echo default/hello -> Echo default/hello-x -> " in message
     assert message.endswith("or set `maxDepth: 9` or more in echoes.example.com/_settings.yaml")
+
+
+def test_a_folder_without_an_example_is_tried_with_a_sample_parent(tmp_path: Path) -> None:
+    folder = project(tmp_path, map=MAP, next=ECHO)
+    shutil.rmtree(folder / "examples")
+    (folder / "examples").mkdir()
+    [(file, _, message)] = nesting(folder)
+    assert file == "echoes.example.com/next.yaml.j2"
+    assert "Echo default/sample -> Echo default/sample-x -> " in message
+
+
+VIRTUAL_SERVICE = """\
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata:
+  name: '{{ name }}'
+  annotations: {ssa-operator.dev/wait: "false"}
+"""
+
+
+@pytest.mark.parametrize(("default", "found"), [("", ["status-never-written"]), (" | default('')", [])])
+def test_a_document_that_waits_for_a_status_which_no_controller_writes_is_found(
+    tmp_path: Path, default: str, found: list[str]
+) -> None:
+    reads = f"data:\n  a: \"{{{{ child('VirtualService', name).status.conditions[0].status{default} }}}}\"\n"
+    folder = project(tmp_path, service=VIRTUAL_SERVICE, map=MAP + reads)
+    codes = [
+        (each.code, each.location and each.location.line)
+        for each in check_examples(project_in(folder, folder / "examples"))
+    ]
+    assert codes == [(code, 5) for code in found]
 
 
 def test_two_kinds_that_render_each_other_without_an_end_are_found(tmp_path: Path) -> None:
