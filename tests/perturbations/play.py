@@ -265,10 +265,10 @@ class Run:
     async def _act(self, number: int) -> None:
         for action in self.story.steps[number].actions(self.namespace):
             if isinstance(action, Write):
-                path = self.templates / action.path
-                draft = path.with_name(f".{path.name}.draft")
+                file = self.templates / action.path
+                draft = file.with_name(f".{file.name}.draft")
                 draft.write_text(action.text)
-                draft.rename(path)
+                draft.rename(file)
                 continue
             resource = await self.desk.mapper.resource_by_name(action.resource)
             match action:
@@ -415,6 +415,8 @@ class Run:
         def differences(objects: Objects) -> list[Difference]:
             values = self.history.values(objects)
             found = expectation.differences(self.history.steps, values)
+            if not self.story.steps[self.disturbance.step].ends(objects):
+                found = [*found, Difference(("the step", ""), "", "has not come to its end")]
             return found if before is None else [*found, *expectation.changes(before, values)]
 
         with contextlib.suppress(TimeoutError):

@@ -73,9 +73,7 @@ class Step:
     down: bool = False
     """Whether no operator runs meanwhile."""
     ends: Callable[[Mapping[Key, Body]], object] = lambda _: True
-    """Whether an undisturbed run has come to the end of the step, if all parents are Ready. More than that is told by
-    the objects.
-    """
+    """Whether the objects are as the step says, more than that all parents are Ready."""
     decided: bool = True
     """Whether each parent that was deleted goes in this step."""
 

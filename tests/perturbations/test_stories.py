@@ -32,11 +32,12 @@ def test_every_example_has_a_story(tmp_path: Path) -> None:
 
 @pytest.mark.cluster
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["service-index", *STATES])
 async def test_a_perturbed_story_ends_as_an_undisturbed_one(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(operator, "DRAIN_DEADLINE", 0.0)
-    (story,) = (each for each in stories(tmp_path) if each.name == "service-index")
+    (story,) = (each for each in stories(tmp_path) if each.name == name)
     async with prepared(cluster, [story]) as client:
         limit, record = asyncio.Semaphore(4), Record()
         rows = await play_story(story, cluster, client, tmp_path, KINDS, limit, record, choose=some)
