@@ -37,7 +37,7 @@ _IGNORED = re.compile(
     r"/metadata/annotations/(deployment\.kubernetes\.io/|kubectl\.kubernetes\.io/|ssa-operator\.dev/owners$)"
     r"|^/spec/nodeName$"
 )
-"""The record of a shared object may name an owner that is gone until the next apply. A story tells who the owners are."""
+"""The record of a shared object may name an owner that is gone. Stories tell who the owners are."""
 
 
 def values_of(key: Key, body: Body, namespace: str) -> Iterator[tuple[Leaf, object]]:
