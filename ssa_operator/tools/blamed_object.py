@@ -55,7 +55,14 @@ from ssa_operator.reconcile.shared_ownership.rules import with_owners
 from ssa_operator.reconcile.step import Action, Step
 from ssa_operator.rendering.jinja.templates import SHARED
 from ssa_operator.rendering.yaml.to_yaml import scalar_text
-from ssa_operator.tools.command_target import ObjectReference, find_object, matching_resources, nearest, unknown_kind
+from ssa_operator.tools.command_target import (
+    ObjectReference,
+    find_object,
+    matching_resources,
+    nearest,
+    only_resource,
+    unknown_kind,
+)
 from ssa_operator.tools.plan import previews
 from ssa_operator.tools.plan.preview import Preview
 from ssa_operator.tools.plan.previews import PreviewSession
@@ -289,15 +296,21 @@ def _redacted(
 def select_child(
     children: Sequence[BlamedObject], wanted: ObjectReference, resources: Iterable[Resource], parent: Identity
 ) -> BlamedObject:
-    """The child that the user named. Raises CommandError with the nearest names if there is none."""
+    """The child that the user named. Raises CommandError with the nearest names if there is none, and with the kinds'
+    names if there are several.
+    """
     known = list(resources)
-    kinds = {resource.group_kind for resource, _ in matching_resources(wanted.kind, known)}
+    kinds = {resource.group_kind: (resource, version) for resource, version in matching_resources(wanted.kind, known)}
     if not kinds:
         raise CommandError(unknown_kind(wanted.kind, known))
-    found = [each for each in children if each.live.identity.group_kind in kinds]
-    for child in found:
-        if child.live.identity.name == wanted.name:
-            return child
+    found = {
+        each.live.identity.group_kind: each
+        for each in reversed(children)
+        if each.live.identity.group_kind in kinds and each.live.identity.name == wanted.name
+    }
+    if found:
+        resource, _ = only_resource(wanted.kind, [kinds[kind] for kind in kinds if kind in found])
+        return found[resource.group_kind]
     names = {f"{each.identity.kind}/{each.identity.name}" for each in children}
     near = nearest(f"{next(iter(kinds)).kind}/{wanted.name}", names)
     hint = f"did you mean {' or '.join(near)}?" if near else f"its children are {', '.join(sorted(names)) or 'none'}"

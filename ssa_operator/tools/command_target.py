@@ -9,7 +9,8 @@ Promises:
   the command that makes the shell use it.
 - A user names an object as for kubectl: `KIND/NAME` or `KIND NAME`. KIND is a kind, a singular, a plural or a short
   name, in any case, and may end in `.group` or `.version.group`.
-- If several groups serve a name, a resource with a template folder wins, and then the group that discovery lists first.
+- If several groups serve a name, a resource with a template folder wins, and then one of Kubernetes. If that leaves
+  several, the error names them.
 - If a kind or name is mistyped, the error suggests the nearest ones. If the object is in another namespace, the error
   names that namespace.
 """
@@ -25,6 +26,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ssa_operator.kube.auth import credentials
+from ssa_operator.objects.built_in_kinds import BUILT_IN_KINDS
+from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.messages import near_names
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.connection import Target
@@ -123,14 +126,14 @@ def matching_resources(kind: str, resources: Iterable[Resource]) -> list[tuple[R
     """
     head, _, rest = kind.lower().partition(".")
     known = list(resources)
-    for names in (_full_names, _short_names):
+    for names in (full_names, _short_names):
         named = [each for each in known if head in names(each)]
         if found := list(_in_group(rest, named)):
             return found
     return []
 
 
-def _full_names(resource: Resource) -> Collection[str]:
+def full_names(resource: Resource) -> Collection[str]:
     return {resource.plural, resource.singular, resource.kind.lower()}
 
 
@@ -156,13 +159,31 @@ def _is_version(text: str) -> bool:
     return text[:1] == "v" and text[1:2].isdigit()
 
 
+_OF_KUBERNETES = frozenset(GroupKind.of(each.api_version, each.kind) for each in BUILT_IN_KINDS)
+
+
+def only_resource(
+    kind: str, found: Sequence[tuple[Resource, str]], folders: Collection[str] = ()
+) -> tuple[Resource, str]:
+    """The one of the matching resources that a user's word for a kind means. Raises CommandError if that is open.
+
+    Two groups of Kubernetes may serve the same objects (Event), so the first of them is meant, as for kubectl.
+    """
+    preferred = [each for each in found if each[0].name in folders]
+    preferred = preferred or [each for each in found if each[0].group_kind in _OF_KUBERNETES][:1] or list(found)
+    if len(preferred) > 1:
+        names = " or ".join(resource.name for resource, _ in preferred)
+        raise CommandError(f"{kind} is a kind of several groups; write {names} instead", code=2)
+    return preferred[0]
+
+
 def unknown_kind(kind: str, resources: Iterable[Resource]) -> str:
     """The message about a kind that the cluster does not serve, with the nearest ones."""
     known = list(resources)
-    words = {name: each for each in reversed(known) for name in (*_full_names(each), each.name)}
+    words = {name: each for each in reversed(known) for name in (*full_names(each), each.name)}
     near = [words[word].name for word in nearest(kind.lower(), words)]
     head = kind.lower().partition(".")[0]
-    near += [each.name for each in known if head in _full_names(each)] if "." in kind else []
+    near += [each.name for each in known if head in full_names(each)] if "." in kind else []
     hint = _did_you_mean(list(dict.fromkeys(near))[:SUGGESTIONS])
     otherwise = "install its CRD with `ssa-operator crds apply`, or correct the kind"
     return f"the cluster serves no resource {kind}; {hint or otherwise}"
@@ -180,7 +201,7 @@ def _did_you_mean(names: Sequence[str]) -> str:
 async def resolve_kind(mapper: RESTMapper, kind: str, folders: Collection[str] = ()) -> Resource:
     """The resource that a user's word for a kind means; `folders` are the names of the template folders.
 
-    Raises CommandError for an unknown kind, and ApiError if discovery fails.
+    Raises CommandError for an unknown kind and for one of several groups, and ApiError if discovery fails.
     """
     from ssa_operator.kube.api.discovery import UnknownKind
 
@@ -188,7 +209,7 @@ async def resolve_kind(mapper: RESTMapper, kind: str, folders: Collection[str] =
     found = matching_resources(kind, known)
     if not found:
         raise CommandError(unknown_kind(kind, known))
-    resource, version = min(found, key=lambda each: each[0].name not in folders)
+    resource, version = only_resource(kind, found, folders)
     if not version:
         return resource
     try:

@@ -33,24 +33,30 @@ from ssa_operator.kube.auth import credentials
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.operator.operator_options import Options
+from ssa_operator.rendering.folder.installation import Installation
 from tests.faults.proxy import FaultProxy
 from tests.faults.story import (
     CHANGED_CHILD,
     DELETED,
     DELETED_CHILD,
     FIRST,
+    LEAVE_CHILDREN,
     MAPS,
+    NONE,
     RESOURCES,
     ROLES,
+    ROLLOUT,
     STACKS,
     Body,
     Key,
     Phase,
     Snapshot,
     Specs,
+    change_templates,
     differences,
     passwords,
     stack,
+    write_templates,
     wrongly_deleted,
 )
 from tests.operator.harness import Desk, operating, uid
@@ -131,20 +137,20 @@ class Witness:
                     found[resource, live.identity.name] = live.body
         return found
 
-    async def converged(self, specs: Specs) -> Snapshot:
+    async def converged(self, specs: Specs, left: Specs = NONE) -> Snapshot:
         """Return once the objects are as the templates say. Raises AssertionError with the differences."""
         try:
             async with asyncio.timeout(PATIENCE):
                 while True:
                     self._changed.clear()
-                    if not differences(await self._seen(), self.namespace, specs):
+                    if not differences(await self._seen(), self.namespace, specs, left):
                         found = await self.snapshot()
-                        if not differences(found, self.namespace, specs):
+                        if not differences(found, self.namespace, specs, left):
                             return found
                     await self._changed.wait()
         except TimeoutError:
             found = await self.snapshot()
-            wrong = differences(found, self.namespace, specs)
+            wrong = differences(found, self.namespace, specs, left)
             parents = {
                 name: body.get("status", {}).get("conditions") for (kind, name), body in found.items() if kind == STACKS
             }
@@ -163,10 +169,20 @@ class Witness:
         # Unlike the operator's own, it has no precondition.
         await self.desk.client.send(Request(method="DELETE", path=path, subject=f"delete of {' '.join(key)}"))
 
+    async def _delete_without_children(self, name: str) -> None:
+        """`kubectl delete --cascade=orphan` of a parent, until the garbage collector has left its children."""
+        resource = await self.desk.mapper.resource_by_name(STACKS)
+        await self.desk.client.merge_patch(resource, self.namespace, name, encode(LEAVE_CHILDREN))
+        path, query = resource.path(self.namespace, name), (("propagationPolicy", "Orphan"),)
+        await self.desk.client.send(Request(method="DELETE", path=path, query=query, subject=f"delete of {name}"))
+        view = await self.desk.view(STACKS)
+        while (live := view.find(name)) and not (live.deleting and "orphan" not in live.metadata.finalizers):
+            await view.change(view.changes)
+
     async def act(self, phase: Phase) -> None:
         """What the user does in a phase."""
         match phase:
-            case Phase.START_UP:
+            case Phase.START_UP | Phase.ROLLOUT:
                 return
             case Phase.STEADY_STATE:
                 await self.delete(DELETED_CHILD)
@@ -177,6 +193,9 @@ class Witness:
             case Phase.FINALIZE:
                 for name in DELETED:
                     await self.delete((STACKS, name))
+            case Phase.ORPHAN:
+                for name in DELETED:
+                    await self._delete_without_children(name)
             case _:
                 await self.apply(*(stack(name, spec) for name, spec in phase.after.items()))
 
@@ -242,9 +261,24 @@ class Cell:
     """A folder of the cell's own."""
     phase: Phase
     namespace: str
+    templates: Path
     proxy: FaultProxy
     witness: Witness
     cleanup: AsyncExitStack
+
+    async def act(self) -> None:
+        """What the user does in the phase."""
+        if self.phase is Phase.ROLLOUT:
+            change_templates(self.templates, "two")
+        await self.witness.act(self.phase)
+
+    async def converged(self, *, rolled_back: bool = False) -> Snapshot:
+        """Return once the objects are as the templates say: at the end of the phase, or before it if the cluster was
+        rolled back. The files of the templates are not rolled back.
+        """
+        if rolled_back and self.phase is not Phase.ROLLOUT:
+            return await self.witness.converged(FIRST)
+        return await self.witness.converged(self.phase.after, self.phase.left)
 
 
 class Injection(ABC):
@@ -257,7 +291,7 @@ class Injection(ABC):
     """Whether the API server is down meanwhile, so that users act before it begins."""
 
     awaits_write = False
-    """Whether it meets writes only, so that a start-up has to come to its first write."""
+    """Whether it meets writes only, so that an operator that starts has to come to its first write."""
 
     rolls_back = False
     """Whether it begins when the cluster is as the phase says, and has the cluster go back to its state before."""
@@ -279,7 +313,7 @@ class Injection(ABC):
         """Set up what the injection needs, before the operator starts."""
 
     async def before_act(self, cell: Cell) -> None:  # noqa: B027 - optional
-        """Is called before the user acts, and at the start-up before the operator starts."""
+        """Is called before the user acts, and before an operator starts."""
 
     def abandon(self) -> None:  # noqa: B027 - optional
         """A cell failed. Cells that wait for it have to fail, too."""
@@ -340,10 +374,10 @@ class Outcome:
         return found
 
 
-OBJECTS = 9
+OBJECTS = 11
 """The most children of a parent."""
 
-REFLECTORS = 8
+REFLECTORS = 9
 
 
 def allowance(seconds: float) -> int:
@@ -391,12 +425,16 @@ async def _play(
     await _create_namespace(cluster, namespace)
     proxy = await cleanup.enter_async_context(FaultProxy(cluster))
     witness = await watching(client, cluster, namespace, cleanup)
+    templates = folder / "templates"
+    if phase is Phase.ROLLOUT:
+        templates = write_templates(own / "rolled", ROLLOUT)
     cell = Cell(
         cluster=cluster,
         client=client,
         folder=own,
         phase=phase,
         namespace=namespace,
+        templates=templates,
         proxy=proxy,
         witness=witness,
         cleanup=cleanup,
@@ -405,7 +443,8 @@ async def _play(
     await injection.prepare(cell)
     await witness.apply(*(stack(name, spec) for name, spec in FIRST.items()))
     options = Options(
-        templates=(folder / "templates", *injection.templates(cell)),
+        templates=(templates, *injection.templates(cell)),
+        installation=Installation(namespace=namespace),
         namespaces=(namespace,),
         interval=RESYNC,
         resync_rate=50.0,
@@ -416,17 +455,21 @@ async def _play(
     counted = await cleanup.enter_async_context(CountedClient(access))
     before: Snapshot = {}
     if phase is not Phase.START_UP:
-        await cleanup.enter_async_context(operating(counted, options))
+        running = await cleanup.enter_async_context(AsyncExitStack())
+        await running.enter_async_context(operating(counted, options))
         before = await witness.converged(FIRST)
         witness.deleted.clear()
+        if phase.starts:
+            await running.aclose()
     await injection.before_act(cell)
     if injection.rolls_back:
-        if phase is Phase.START_UP:
+        await cell.act()
+        if phase.starts:
             await cleanup.enter_async_context(operating(counted, options))
-        await witness.act(phase)
-        await witness.converged(phase.after)
+        await cell.converged()
         await injection.begin(cell)
-    elif phase is Phase.START_UP:
+    elif phase.starts:
+        await cell.act()
         written = proxy.next_write()
         await injection.begin(cell)
         await cleanup.enter_async_context(operating(counted, options))
@@ -434,10 +477,10 @@ async def _play(
             await asyncio.wait_for(written, PATIENCE)
     elif injection.early or (phase is Phase.STEADY_STATE and not injection.stops_server):
         await injection.begin(cell)
-        await witness.act(phase)
+        await cell.act()
     else:
         written = proxy.next_write()
-        await witness.act(phase)
+        await cell.act()
         await asyncio.wait_for(written, PATIENCE)
         await injection.begin(cell)
     began, tried = loop.time(), len(counted.tried)
@@ -447,14 +490,14 @@ async def _play(
     await injection.end(cell)
     ended = loop.time()
     witness = cell.witness
-    after = await witness.converged(FIRST if injection.rolls_back else phase.after)
+    after = await cell.converged(rolled_back=injection.rolls_back)
     seconds = loop.time() - ended
     if injection.rolls_back:
         rolled_back = [*lost(before, after, Phase.START_UP, namespace)]
         rolled_back += wrongly_deleted(witness.deleted, before, Phase.START_UP, namespace)
         assert not rolled_back, f"after the return to the older state: {rolled_back}"
-        await witness.act(phase)
-        after = await witness.converged(phase.after)
+        await cell.act()
+        after = await cell.converged()
     assert injection.took_effect(cell), "the fault met no request"
     if phase is Phase.FINALIZE:
         assert {(MAPS, f"{name}-bye") for name in DELETED} <= witness.added, "a finalize hook was not applied"

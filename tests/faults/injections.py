@@ -153,6 +153,9 @@ class AdmissionWebhook(Injection):
         self._denying: set[str] = set()
         self._denied: set[str] = set()
 
+    def applies_to(self, phase: Phase) -> bool:
+        return phase is not Phase.ORPHAN  # writes parents only
+
     async def prepare(self, cell: Cell) -> None:
         authority = CertificateAuthority("webhook", dt.datetime.now(dt.UTC))
         called = asyncio.Event()
@@ -232,7 +235,7 @@ class Quota(Injection):
     early = True
 
     def applies_to(self, phase: Phase) -> bool:
-        return phase is not Phase.PRUNE  # creates nothing
+        return phase not in (Phase.PRUNE, Phase.ROLLOUT, Phase.ORPHAN)  # they create nothing
 
     async def begin(self, cell: Cell) -> None:
         hard = {"count/configmaps": "0", "count/secrets": "0"}

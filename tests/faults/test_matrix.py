@@ -20,6 +20,8 @@ PART = [
     ("truncated JSON", Phase.PRUNE),
     ("watch ended at once", Phase.STEADY_STATE),
     ("410 as an event", Phase.PRUNE),
+    ("500", Phase.ROLLOUT),
+    ("503", Phase.ORPHAN),
     ("rotated CA", Phase.MASS_UPDATE),
     ("quota exceeded", Phase.RECREATE),
 ]

@@ -5,7 +5,21 @@ from __future__ import annotations
 import pytest
 
 from tests.faults.cell import Outcome, allowance, lost
-from tests.faults.story import FIRST, MAPS, ROLES, SECRETS, STACKS, Body, Key, Phase, Spec, differences, wrongly_deleted
+from tests.faults.story import (
+    DELETED,
+    FIRST,
+    MAPS,
+    ROLES,
+    SECRETS,
+    SHARED,
+    STACKS,
+    Body,
+    Key,
+    Phase,
+    Spec,
+    differences,
+    wrongly_deleted,
+)
 from tests.faults.story import wanted as wanted_children
 from tests.faults.table import BEGIN, END, replaced_table, table
 
@@ -23,6 +37,7 @@ def cluster(**specs: Spec) -> dict[Key, Body]:
             found[key] = {"metadata": {"uid": " ".join(key)}, **(fields or {})}
         found[MAPS, f"{name}-reader"]["data"] = {"uid": f"{MAPS} {name}-base"}
         found[SECRETS, f"{name}-secret"]["data"] = {"password": "one"}
+    found[SHARED]["metadata"]["ownerReferences"] = [{"uid": name} for name in specs]
     return found
 
 
@@ -41,6 +56,25 @@ def test_a_cluster_as_the_templates_say_has_no_differences() -> None:
 )
 def test_every_difference_is_named(spec: Spec, word: str) -> None:
     assert any(word in each for each in differences(cluster(a=Spec()), NAMESPACE, {"a": spec}))
+
+
+def test_an_owner_of_a_shared_object_that_is_gone_or_missing_is_named() -> None:
+    found = cluster(a=Spec(), b=Spec())
+    found[SHARED]["metadata"]["ownerReferences"].pop()
+    assert differences(found, NAMESPACE, {"a": Spec(), "b": Spec()}) == [
+        "configmaps shared has other owners than the parents"
+    ]
+
+
+def test_the_children_of_a_parent_that_left_them_have_to_be_there() -> None:
+    after, left = Phase.ORPHAN.after, Phase.ORPHAN.left
+    found = cluster(**FIRST)
+    for name in DELETED:
+        del found[STACKS, name]
+    found[SHARED]["metadata"]["ownerReferences"] = [{"uid": name} for name in after]
+    assert not differences(found, NAMESPACE, after, left)
+    del found[ROLES, f"{NAMESPACE}-{DELETED[0]}"]
+    assert differences(found, NAMESPACE, after, left) == [f"{ROLES} {NAMESPACE}-{DELETED[0]} is missing"]
 
 
 def test_an_object_with_another_uid_and_another_generated_value_are_lost() -> None:
@@ -64,7 +98,7 @@ def test_only_what_the_phase_deletes_is_deleted_rightly() -> None:
 
 def test_a_hot_loop_is_beyond_the_allowance() -> None:
     seconds = 6.0
-    spin = int(seconds * 500)
+    spin = int(seconds * 600)
     assert Outcome(fault="f", phase=Phase.PRUNE, held=seconds, requests=spin).failures
     assert not Outcome(fault="f", phase=Phase.PRUNE, held=seconds, requests=allowance(seconds)).failures
 
@@ -75,6 +109,6 @@ def test_the_table_replaces_the_one_before() -> None:
         Outcome(fault="reset", phase=Phase.RECREATE, problem="TimeoutError"),
     ]
     made = table(outcomes, "now")
-    assert "| reset | – | – | – | 1.2 s, 7 | **failed** | – | 0 | 0 |" in made
+    assert "| reset | – | – | – | 1.2 s, 7 | **failed** | – | – | – | 0 | 0 |" in made
     page = replaced_table(f"a\n{BEGIN}\nold\n{END}\nb\n", made)
     assert page == f"a\n{BEGIN}\n{made}\n{END}\nb\n"

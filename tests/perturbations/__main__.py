@@ -23,7 +23,8 @@ from tests.perturbations.matrix import PARALLEL, Kind, perturbations, play_story
 from tests.perturbations.perturbation import Perturbation
 from tests.perturbations.play import Outcome, reference
 from tests.perturbations.record import Record, recorded
-from tests.perturbations.stories import Story, stories
+from tests.perturbations.stories import stories
+from tests.perturbations.story import Story
 from tests.perturbations.table import Row, replaced_table
 
 PAGE = ROOT / "docs" / "reliability.md"

@@ -4,7 +4,8 @@ Promises:
 - A value that the API server, a template or the operator draws (a uid, a generated password, a hash of one) differs
   between two runs. It is compared by the step since which it is the same: one that is lost, and an object that is
   recreated, differ from a run in which they stay.
-- Everything else is compared literally: children, the operator's annotations and finalizers, what is left over.
+- Everything else is compared literally: children, the operator's annotations and finalizers, what is left over. The
+  order of owners means nothing.
 - What Kubernetes' own controllers write, and what only counts writes, is not compared; nor which IP address is free.
 """
 
@@ -32,12 +33,18 @@ KEPT = "ssa-operator-kept-"
 
 _METADATA = ("annotations", "finalizers", "labels", "ownerReferences", "uid")
 _ADDRESS = re.compile(r"\d+(\.\d+){3}")
-_IGNORED = re.compile(r"/metadata/annotations/(deployment\.kubernetes\.io/|kubectl\.kubernetes\.io/)|^/spec/nodeName$")
+_IGNORED = re.compile(
+    r"/metadata/annotations/(deployment\.kubernetes\.io/|kubectl\.kubernetes\.io/|ssa-operator\.dev/owners$)"
+    r"|^/spec/nodeName$"
+)
+"""The record of a shared object may name an owner that is gone. Stories tell who the owners are."""
 
 
 def values_of(key: Key, body: Body, namespace: str) -> Iterator[tuple[Leaf, object]]:
     """The values of an object that runs are compared by. The name of the run's namespace is `NS` in them."""
     metadata = {name: body["metadata"][name] for name in _METADATA if name in body["metadata"]}
+    if "ownerReferences" in metadata:
+        metadata["ownerReferences"] = {each["name"]: each for each in metadata["ownerReferences"]}
     metadata["managers"] = sorted(
         {entry["manager"] for entry in body["metadata"].get("managedFields", ()) if "ssa-operator" in entry["manager"]}
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import enum
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from ssa_operator.devcluster.cluster import Cluster
@@ -17,7 +17,8 @@ from tests.operator.harness import Desk, administrator
 from tests.perturbations.perturbation import Crash, Lag, Late, OldView, Perturbation, Unobserved
 from tests.perturbations.play import Outcome, Reference, play, reference
 from tests.perturbations.record import Record
-from tests.perturbations.stories import Story
+from tests.perturbations.states import converting
+from tests.perturbations.story import Story
 from tests.perturbations.table import Row
 
 PARALLEL = 10
@@ -45,11 +46,11 @@ def perturbations(story: Story, known: Reference, kind: Kind) -> list[Perturbati
 
 
 @asynccontextmanager
-async def prepared(cluster: Cluster, chosen: Iterable[Story]) -> AsyncIterator[Client]:
+async def prepared(cluster: Cluster, chosen: Sequence[Story]) -> AsyncIterator[Client]:
     """The administrator's client of a cluster that has all CRDs of the stories, and whose garbage collector knows
     them.
     """
-    async with Client(await administrator(cluster)) as client:
+    async with Client(await administrator(cluster)) as client, AsyncExitStack() as stack:
         for folder in sorted({story.crds for story in chosen if story.crds is not None}):
             await crd_installation.install(client, crd_installation.load_crds(folder))
         desk = Desk(client, cluster.kubeconfig, "default")
@@ -58,6 +59,9 @@ async def prepared(cluster: Cluster, chosen: Iterable[Story]) -> AsyncIterator[C
             await until_collected(desk)
         finally:
             await desk.close()
+        for story in chosen:
+            if story.converts:
+                await stack.enter_async_context(converting(client, story.templates))
         yield client
 
 

@@ -127,6 +127,8 @@ class Disturbance:
     played: bool = False
     """Whether the run came to the point of the perturbation."""
     writes: list[WritePoint] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+    """The subjects of all requests but those for a Lease, in their order."""
     events: list[EventPoint] = field(default_factory=list)
     old_versions: dict[str, str] = field(default_factory=dict)
     """The resourceVersions at which lists of resources are answered now, by resource."""
@@ -186,6 +188,8 @@ class PerturbedClient(Client):
 
     async def send(self, request: Request) -> Response:
         await _alive(self.process, request)
+        if "/leases" not in request.path:
+            self.disturbance.requests.append(request.subject)
         if request.changes_cluster and "/events" not in request.path and "/leases" not in request.path:
             after = self.disturbance.crashes_at(request)
             if after is not None:

@@ -4,6 +4,7 @@ Promises:
 - A run has a namespace, operators and templates of its own, so that many runs share a control plane.
 - After each step the objects have to become as in the run without a perturbation, and the operators idle.
 - A run without a perturbation ends each step when nothing has changed for QUIET seconds.
+- What the operators ask for after that is known: at rest they send no request.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from pathlib import Path
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
+from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.flow_control import WriteFence
 from ssa_operator.kube.api.leases import LeaseAccess
 from ssa_operator.kube.api.request import ApplyOptions, Request
+from ssa_operator.objects.identity import split_api_version
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.shards import Shard
@@ -31,7 +34,7 @@ from ssa_operator.operator.leadership.rules import LeaseTiming
 from ssa_operator.operator.operator import Operator
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.rendering.folder.installation import Installation
-from tests.operator.harness import Desk, administrator, is_ready, uid
+from tests.operator.harness import Desk, administrator, is_ready, ready_condition, uid
 from tests.perturbations.history import (
     KEPT,
     Difference,
@@ -55,7 +58,7 @@ from tests.perturbations.perturbation import (
     Unobserved,
     WritePoint,
 )
-from tests.perturbations.stories import RUN_LABEL, Apply, Body, Delete, Processes, Story
+from tests.perturbations.story import RUN_LABEL, Annotate, Apply, Body, Delete, Orphan, Processes, Story, Write
 
 PATIENCE = 180.0
 """Seconds after which a run fails whose objects are not as they have to be."""
@@ -65,6 +68,9 @@ RUN_LIMIT = 5 * PATIENCE
 
 QUIET = 1.5
 """Seconds without a change after which a step of an unperturbed run is over."""
+
+REST = 3.0
+"""Seconds after a step of an unperturbed run for which requests at rest are counted."""
 
 IDLE = 0.5
 """Seconds for which an operator has nothing to do before it is idle."""
@@ -123,6 +129,8 @@ class Run:
     trace: list[str] = field(default_factory=list)
     operators: dict[int, Operator] = field(default_factory=dict)
     restarts: dict[int, Process] = field(default_factory=dict)
+    may_run: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set while operators run."""
     parents: set[Key] = field(default_factory=set)
     made_by_old_view: set[str] = field(default_factory=set)
     """The uids of objects that did not exist and were created by an old view. Once it is over they have to be deleted,
@@ -132,6 +140,8 @@ class Run:
     """How often a replica stopped because it could not renew its Lease in time, and not by a crash."""
     _parent_keys: dict[str, Key] = field(default_factory=dict)
     """The parents by their uids."""
+    at_rest: list[str] = field(default_factory=list)
+    """The requests that the operators sent at rest."""
     _last_change: float = 0.0
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -140,6 +150,7 @@ class Run:
     async def operate(self, number: int) -> None:
         """One operator process after the other: when one dies, the next one starts."""
         while True:
+            await self.may_run.wait()
             process = Process()
             async with contextlib.AsyncExitStack() as stack:
                 operator = await self._operator(number, process, stack)
@@ -158,6 +169,8 @@ class Run:
                     work.cancel()
                     death.cancel()
                     await asyncio.gather(work, death, return_exceptions=True)
+                    if not self.may_run.is_set():
+                        del self.operators[number]
 
     async def _operator(self, number: int, process: Process, stack: AsyncExitStack) -> Operator:
         replicas = self.story.processes is Processes.REPLICAS
@@ -185,18 +198,22 @@ class Run:
     async def operating(self) -> AsyncIterator[asyncio.TaskGroup]:
         """All operators of the story."""
         count = 1 if self.story.processes is Processes.ONE else 2
+        self.may_run.set()
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self.operate(number)) for number in range(count)]
             tasks.append(group.create_task(self._release_when_idle()))
             try:
-                while len(self.operators) < count or not any(  # noqa: ASYNC110 - an operator has no event for it
-                    each.ready for each in self.operators.values()
-                ):
-                    await asyncio.sleep(0.02)
+                await self._until_ready(count)
                 yield group
             finally:
                 for task in tasks:
                     task.cancel()
+
+    async def _until_ready(self, count: int) -> None:
+        while len(self.operators) < count or not any(  # noqa: ASYNC110 - an operator has no event for it
+            each.ready for each in self.operators.values()
+        ):
+            await asyncio.sleep(0.02)
 
     @property
     def idle(self) -> bool:
@@ -232,11 +249,32 @@ class Run:
 
     async def act(self, number: int) -> None:
         """What the user does in a step."""
+        if not self.story.steps[number].down:
+            await self._act(number)
+            return
+        count = len(self.operators)
+        self.may_run.clear()
+        for process in self.restarts.values():
+            process.dead.set()
+        while self.operators:  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.02)
+        await self._act(number)
+        self.may_run.set()
+        await self._until_ready(count)
+
+    async def _act(self, number: int) -> None:
         for action in self.story.steps[number].actions(self.namespace):
+            if isinstance(action, Write):
+                file = self.templates / action.path
+                draft = file.with_name(f".{file.name}.draft")
+                draft.write_text(action.text)
+                draft.rename(file)
+                continue
             resource = await self.desk.mapper.resource_by_name(action.resource)
             match action:
                 case Apply(name, body):
-                    metadata = body["metadata"]
+                    metadata, version = body["metadata"], split_api_version(body["apiVersion"])[1]
+                    resource = await self.desk.mapper.resource(resource.group_kind, version)
                     namespace = metadata.get("namespace", self.namespace) if resource.namespaced else ""
                     await self.client.apply(resource, namespace, metadata["name"], encode(body), USER)
                     if name in self.story.folders:
@@ -246,6 +284,22 @@ class Run:
                     path = resource.path(namespace, name)
                     self.parents.discard((action.resource, name))
                     await self.client.send(Request(method="DELETE", path=path, subject=f"delete of {path}"))
+                case Orphan(_, name):
+                    path = resource.path(self.namespace if resource.namespaced else "", name)
+                    self.parents.discard((action.resource, name))
+                    query = (("propagationPolicy", "Orphan"),)
+                    subject = f"delete of {path}"
+                    await self.client.send(Request(method="DELETE", path=path, subject=subject, query=query))
+                    view = await self.desk.view(action.resource)
+                    while (live := view.find(name)) and not _has_left_children(live):
+                        await view.change(view.changes)
+                case Annotate(_, name, annotations):
+                    patch = encode({"metadata": {"annotations": dict(annotations)}})
+                    try:
+                        await self.client.merge_patch(resource, self.namespace, name, patch)
+                    except ApiError as error:
+                        if not error.not_found:
+                            raise
 
     # What is there.
 
@@ -308,7 +362,7 @@ class Run:
         scopes = {resource: (await self.desk.view(resource)).reflector.scope for resource in watched}
         return {resource: await self.client.latest_version(scope) for resource, scope in scopes.items()}
 
-    async def _until(self, judge: Callable[[Objects], bool]) -> Objects:
+    async def _until(self, judge: Callable[[Objects], object]) -> Objects:
         """The objects once they are judged well, and all operators are idle."""
         while True:
             self._changed.clear()
@@ -322,10 +376,13 @@ class Run:
                 async with asyncio.timeout(0.3):
                     await self._changed.wait()
 
-    async def settled(self) -> Objects:
-        """The objects once they are complete, and nothing has changed for QUIET seconds."""
+    async def settled(self, number: int) -> Objects:
+        """The objects once a step has come to its end, and nothing has changed for QUIET seconds. Raises AssertionError
+        with what is there after PATIENCE.
+        """
+        step = self.story.steps[number]
 
-        def judge(objects: Objects) -> bool:
+        def judge(objects: Objects) -> object:
             quiet = asyncio.get_running_loop().time() - self._last_change
             ready = not self.story.reports_status or all(
                 key in objects and is_ready(objects[key]) for key in self.parents
@@ -339,10 +396,16 @@ class Run:
             )
             gone = all(key[0] not in self.story.folders or key in self.parents for key in objects)
             deleting = any("deletionTimestamp" in body["metadata"] for body in objects.values())
-            return quiet > QUIET and ready and owned and gone and not deleting
+            gone = (gone and not deleting) or not step.decided
+            return quiet > QUIET and ready and owned and gone and step.ends(objects)
 
-        async with asyncio.timeout(PATIENCE):
-            return await self._until(judge)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return await self._until(judge)
+        except TimeoutError:
+            found = await self.read()
+            ready = {name: ready_condition(body) for (kind, name), body in found.items() if kind in self.story.folders}
+            raise AssertionError(f"{step.name!r} has not ended: {ready}; there are {sorted(found)}") from None
 
     async def converged(self, expectation: Expectation, before: Values | None = None) -> list[Difference]:
         """How the objects differ from those of the unperturbed run, after PATIENCE; nothing as soon as they don't and
@@ -352,6 +415,8 @@ class Run:
         def differences(objects: Objects) -> list[Difference]:
             values = self.history.values(objects)
             found = expectation.differences(self.history.steps, values)
+            if not self.story.steps[self.disturbance.step].ends(objects):
+                found = [*found, Difference(("the step", ""), "", "has not come to its end")]
             return found if before is None else [*found, *expectation.changes(before, values)]
 
         with contextlib.suppress(TimeoutError):
@@ -407,13 +472,24 @@ async def _delete_namespaces(client: Client, namespace: str) -> None:
             await client.send(Request(method="DELETE", path=path, subject=f"delete of {path}"))
 
 
-async def play_unperturbed(story: Story, cluster: Cluster, client: Client, folder: Path) -> tuple[History, Run]:
-    """The history of a run without a perturbation."""
+def _has_left_children(live: LiveObject) -> bool:
+    """Whether the garbage collector has left the children of an object that is deleted without them."""
+    return live.deleting and "orphan" not in live.metadata.finalizers
+
+
+async def play_unperturbed(
+    story: Story, cluster: Cluster, client: Client, folder: Path, rest: float = 0.0
+) -> tuple[History, Run]:
+    """The history of a run without a perturbation. After each step, requests at rest are counted for `rest` seconds."""
     async with new_run(story, cluster, client, folder, None) as run, run.operating():
         for number in range(len(story.steps)):
             run.disturbance.step = number
             await run.act(number)
-            run.history.steps.append(run.history.values(await run.settled()))
+            run.history.steps.append(run.history.values(await run.settled(number)))
+            sent = len(run.disturbance.requests)
+            # There is no event for what does not happen.
+            await asyncio.sleep(rest)
+            run.at_rest += [f"{story.steps[number].name}: {each}" for each in run.disturbance.requests[sent:]]
     return run.history, run
 
 

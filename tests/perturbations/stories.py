@@ -8,90 +8,14 @@ Promises:
 
 from __future__ import annotations
 
-import enum
-import shutil
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from tests.faults import story as stacks
 from tests.operator.harness import ECHOES, ROOT
-
-Body = dict[str, Any]
-
-RUN_LABEL = "perturbations.example.com/run"
-"""The label of a cluster-scoped parent that has the name of the run's namespace."""
-
-
-@dataclass(frozen=True, slots=True)
-class Apply:
-    """A user applies an object. Its namespace is that of the run, unless it says one; '' is a cluster-scoped object."""
-
-    resource: str
-    body: Body
-
-
-@dataclass(frozen=True, slots=True)
-class Delete:
-    """A user deletes an object."""
-
-    resource: str
-    name: str
-    namespace: str | None = None
-
-
-Action = Apply | Delete
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One change by a user. What the operator makes of it is awaited before the next one."""
-
-    name: str
-    actions: Callable[[str], Sequence[Action]]
-    """The user's actions in a namespace."""
-
-
-class Processes(enum.Enum):
-    """The operator processes of a run."""
-
-    ONE = "one"
-    SHARDS = "two shards"
-    REPLICAS = "two replicas"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Story:
-    """Parents of one or more folders, and what a user does with them."""
-
-    name: str
-    templates: Path
-    crds: Path | None
-    folders: tuple[str, ...]
-    """The template folders."""
-    steps: tuple[Step, ...]
-    resources: tuple[str, ...]
-    """The resources of parents and children."""
-    cluster_scoped: bool = False
-    """Whether its parents are cluster-scoped."""
-    reports_status: bool = True
-    """Whether parents have a status."""
-    processes: Processes = Processes.ONE
-    replaced: Mapping[str, str] = field(default_factory=dict)
-    """Texts in templates that each run needs of its own; `NS` in the new text is the run's namespace."""
-
-    def write_templates(self, target: Path, namespace: str) -> Path:
-        """Copy the templates for one run. Returns their folder."""
-        for folder in (*self.folders, "_shared"):
-            if (self.templates / folder).exists():
-                shutil.copytree(self.templates / folder, target / folder)
-        for path in (*target.glob("*/*.j2"), *target.glob("*/*.yaml")):
-            text = path.read_text()
-            for old, new in self.replaced.items():
-                text = text.replace(old, new.replace("NS", namespace))
-            path.write_text(text)
-        return target
+from tests.perturbations.states import states
+from tests.perturbations.story import RUN_LABEL, Action, Apply, Body, Delete, Processes, Step, Story
 
 
 def _body(api_version: str, kind: str, name: str, **rest: Any) -> Body:
@@ -396,4 +320,5 @@ def stories(folder: Path) -> list[Story]:
         _all_kinds("all kinds of children", Processes.ONE, "web", templates=every),
         _all_kinds("two shards", Processes.SHARDS, "web-0", "web-1", templates=every),
         _all_kinds("two replicas", Processes.REPLICAS, "web", templates=every),
+        *states(folder),
     ]

@@ -13,10 +13,12 @@ from ssa_operator.operator import operator
 from tests.examples.example_catalog import NAMES
 from tests.perturbations.matrix import Kind, play_story, prepared
 from tests.perturbations.perturbation import Perturbation
+from tests.perturbations.play import REST, play_unperturbed
 from tests.perturbations.record import Record
 from tests.perturbations.stories import stories
 
 KINDS = [Kind.CRASH, Kind.STALE]
+STATES = ["shared objects", "rollout", "deletions that no operator saw", "two versions"]
 
 
 def some(every: Sequence[Perturbation]) -> Sequence[Perturbation]:
@@ -30,11 +32,12 @@ def test_every_example_has_a_story(tmp_path: Path) -> None:
 
 @pytest.mark.cluster
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["service-index", *STATES])
 async def test_a_perturbed_story_ends_as_an_undisturbed_one(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(operator, "DRAIN_DEADLINE", 0.0)
-    (story,) = (each for each in stories(tmp_path) if each.name == "service-index")
+    (story,) = (each for each in stories(tmp_path) if each.name == name)
     async with prepared(cluster, [story]) as client:
         limit, record = asyncio.Semaphore(4), Record()
         rows = await play_story(story, cluster, client, tmp_path, KINDS, limit, record, choose=some)
@@ -42,3 +45,16 @@ async def test_a_perturbed_story_ends_as_an_undisturbed_one(
     assert len(outcomes) == 4 * len(KINDS)
     assert any(outcome.played for outcome in outcomes)
     assert [outcome for outcome in outcomes if outcome.problem] == []
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STATES)
+async def test_at_rest_no_request_goes_out(
+    name: str, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operator, "DRAIN_DEADLINE", 0.0)
+    (story,) = (each for each in stories(tmp_path) if each.name == name)
+    async with prepared(cluster, [story]) as client:
+        _, run = await play_unperturbed(story, cluster, client, tmp_path, REST)
+    assert run.at_rest == []

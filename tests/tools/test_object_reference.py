@@ -16,6 +16,7 @@ from ssa_operator.tools.command_target import (
     ObjectReference,
     find_object,
     matching_resources,
+    only_resource,
     parse_chain,
     parse_reference,
     parse_references,
@@ -140,6 +141,37 @@ def test_a_kind_is_found_by_every_name_that_kubectl_knows(kind: str, names: list
 
 def test_a_version_in_a_kind_selects_that_version() -> None:
     assert matching_resources("cronjobs.v1beta1.batch", SERVED) == [(SERVED[3], "v1beta1")]
+
+
+BACKUPS = [resource(group, "Backup", "backups", "bk") for group in ("a.example.com", "b.example.org")]
+FOLDERS = [each.name for each in BACKUPS]
+
+
+@pytest.mark.parametrize(
+    ("kind", "folders", "meant"),
+    [
+        ("backup", FOLDERS, ""),
+        ("Backups", [], ""),
+        ("bk", [], ""),
+        ("backup", FOLDERS[1:], "backups.b.example.org"),
+        ("backups.a.example.com", FOLDERS, "backups.a.example.com"),
+        ("backup.b", [], "backups.b.example.org"),
+        ("event", [], "events"),
+        ("events", ["events.events.k8s.io"], "events.events.k8s.io"),
+        ("deployment", [], "deployments.apps"),
+    ],
+)
+def test_a_kind_of_several_groups_is_named_with_them(kind: str, folders: list[str], meant: str) -> None:
+    found = matching_resources(kind, [*SERVED, *BACKUPS])
+    if meant:
+        assert only_resource(kind, found, folders)[0].name == meant
+        return
+    with pytest.raises(CommandError) as caught:
+        only_resource(kind, found, folders)
+    assert (str(caught.value), caught.value.code) == (
+        f"{kind} is a kind of several groups; write backups.a.example.com or backups.b.example.org instead",
+        2,
+    )
 
 
 @pytest.mark.parametrize(

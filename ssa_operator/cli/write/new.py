@@ -96,6 +96,7 @@ def new(
         raise CommandError(f"--project needs a folder before {project}, as in --project shop", code=2)
     if project is not None and (templates or crds or examples):
         raise CommandError("--project has its own folders; leave out --templates, --crds and --examples", code=2)
+    notes: list[str] = []
     request = NewRequest(
         kind=kind,
         group=group,
@@ -105,7 +106,8 @@ def new(
         instance=instance,
         example=one_object(from_example),
         crd=one_object(from_crd, kind, folder_of(kind, plural, group)),
-        manifests=None if from_manifests is None else manifests(from_manifests),
+        manifests=None if from_manifests is None else manifests(from_manifests, notes),
+        notes=notes,
     )
     try:
         made = parts(request)

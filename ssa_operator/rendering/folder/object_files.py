@@ -18,7 +18,7 @@ from ssa_operator.rendering.folder.contained_files import project_of, read_text,
 from ssa_operator.rendering.values.line_marks import StaticText
 from ssa_operator.rendering.yaml.documents import parse
 from ssa_operator.rendering.yaml.nodes import DocumentError, SlotValues
-from ssa_operator.rendering.yaml.validation import manifests
+from ssa_operator.rendering.yaml.validation import GENERATED_NAME, manifests
 
 SUFFIXES = (".yaml", ".yml")
 
@@ -31,14 +31,19 @@ class FileError(ValueError):
         super().__init__("; ".join(map(str, self.problems)))
 
 
-def objects(text: str, name: str) -> list[Document]:
-    """The objects of one text; `name` is the file in its locations. Raises FileError."""
+def objects(text: str, name: str, unnamed: list[RenderProblem] | None = None) -> list[Document]:
+    """The objects of one text; `name` is the file in its locations. `unnamed` gets the problems of objects with a
+    generateName, which are left out. Raises FileError.
+    """
     try:
         nodes = parse(StaticText(text, name), for_kubectl=True)
     except DocumentError as error:
         raise FileError([RenderProblem(str(error), error.location)]) from error
     found = [each for node in nodes for each in manifests(node, SlotValues())]
     problems = [each for each in found if isinstance(each, RenderProblem)]
+    if unnamed is not None:
+        unnamed += [each for each in problems if each.message.endswith(GENERATED_NAME)]
+        problems = [each for each in problems if each not in unnamed]
     if problems:
         raise FileError(problems)
     return [_with_stored_metadata(each) for each in found if isinstance(each, Document)]
@@ -55,15 +60,19 @@ def _with_stored_metadata(document: Document) -> Document:
     return replace(document, body={**document.body, "metadata": metadata})
 
 
-def load_objects(paths: Iterable[Path], within: Path | None = None) -> list[Document]:
+def load_objects(
+    paths: Iterable[Path], within: Path | None = None, unnamed: list[RenderProblem] | None = None
+) -> list[Document]:
     """The objects of `read_objects`. Raises FileError with every fault."""
-    documents, problems = read_objects(paths, within)
+    documents, problems = read_objects(paths, within, unnamed)
     if problems:
         raise FileError(problems)
     return documents
 
 
-def read_objects(paths: Iterable[Path], within: Path | None = None) -> tuple[list[Document], list[RenderProblem]]:
+def read_objects(
+    paths: Iterable[Path], within: Path | None = None, unnamed: list[RenderProblem] | None = None
+) -> tuple[list[Document], list[RenderProblem]]:
     """The objects of files, and of the YAML files directly in folders, in the order of their names, and the faults of
     the files that can't be read. Links may not leave the folder `within`, by default the project of a file.
     """
@@ -71,7 +80,7 @@ def read_objects(paths: Iterable[Path], within: Path | None = None) -> tuple[lis
     problems: list[RenderProblem] = []
     for path, root in _files(paths, within):
         try:
-            documents.extend(objects(read_text(path, root), str(path)))
+            documents.extend(objects(read_text(path, root), str(path), unnamed))
         except FileError as error:
             problems.extend(error.problems)
         except UnicodeDecodeError:

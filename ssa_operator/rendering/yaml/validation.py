@@ -36,6 +36,9 @@ from ssa_operator.rendering.values.tracked_values import (
 )
 from ssa_operator.rendering.yaml.nodes import DocumentError, FieldsByName, Node, SlotValues, find_location, is_written
 
+GENERATED_NAME = "generateName can't be applied, because each apply would create another object"
+"""Ends the problem of an object that has a generateName and no name."""
+
 NO_PARENT: Mapping[str, Any] = {}
 """For manifests in which no parent has a part."""
 
@@ -281,11 +284,7 @@ def _first_fault(body: Any) -> tuple[FieldPath, str] | None:
     if not isinstance(metadata, dict):
         return ("metadata",), f"metadata must be a mapping, and this is {kind_of(metadata)}"
     if not isinstance(metadata.get("name"), str) or not metadata["name"]:
-        hint = (
-            "; generateName can't be applied, because each apply would create another object"
-            if "generateName" in metadata
-            else ""
-        )
+        hint = f"; {GENERATED_NAME}" if "generateName" in metadata else ""
         return ("metadata", "name"), _not_a_string("metadata.name", metadata.get("name")) + hint
     if not isinstance(metadata.get("namespace", ""), _TEXT):
         return ("metadata", "namespace"), _not_a_string("metadata.namespace", metadata["namespace"])

@@ -14,6 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.cluster_view import OfflineClusterView
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.labelled_graph import labelled_graph
@@ -28,7 +29,7 @@ from ssa_operator.rendering.folder.object_files import SUFFIXES
 from ssa_operator.rendering.render import render, render_traced
 from ssa_operator.schema.crd_schema import version_priority
 from ssa_operator.schema.sample_objects import sample_object
-from ssa_operator.tools.command_target import nearest
+from ssa_operator.tools.command_target import full_names, matching_resources, nearest, only_resource
 from ssa_operator.tools.graph.drawn_graph import DrawnGraph
 from ssa_operator.tools.offline.offline_cluster import created_parent
 from ssa_operator.tools.offline.parent_documents import read_objects, read_parents
@@ -107,22 +108,29 @@ class _Offline(Struct, frozen=True, kw_only=True):
 
     def folder_named(self, word: str) -> Folder:
         """The template folder of a kind, which the user names as for kubectl. Raises CommandError."""
-        words = {name: folder for folder in self.sources.folders.values() for name in self._names(folder)}
-        if word.lower() in words:
-            return words[word.lower()]
+        known = [self._resource(folder) for folder in self.sources.folders.values()]
+        if found := matching_resources(word, known):
+            return self.sources.folders[only_resource(word, found)[0].name]
+        words = {name: each for each in known for name in (each.name, *full_names(each), *each.short_names)}
         near = list(dict.fromkeys(words[name].name for name in nearest(word.lower(), words)))
-        known = ", ".join(self.sources.folders) or "none"
-        hint = f"did you mean {' or '.join(near)}?" if near else f"the template folders are {known}"
+        names = ", ".join(self.sources.folders) or "none"
+        hint = f"did you mean {' or '.join(near)}?" if near else f"the template folders are {names}"
         raise CommandError(f"there is no file {word}, and no template folder is for the kind {word}; {hint}")
 
-    def _names(self, folder: Folder) -> Iterator[str]:
-        yield folder.name.lower()
-        yield folder.resource.lower()
-        for kind, known in self.kinds.items():
-            if known.folder == folder.name:
-                names = known.definition["spec"]["names"]
-                yield from (kind.kind.lower(), str(names.get("singular", kind.kind)).lower())
-                yield from map(str.lower, names.get("shortNames", ()))
+    def _resource(self, folder: Folder) -> Resource:
+        """A folder's resource, with the names that its CRD has."""
+        crd = next((each for each in self.kinds.values() if each.folder == folder.name), None)
+        names = {} if crd is None else crd.definition["spec"]["names"]
+        kind = str(names.get("kind", folder.resource))
+        return Resource(
+            group=folder.group,
+            version=folder.settings.version or "",
+            kind=kind,
+            plural=folder.resource,
+            namespaced=crd is None or crd.namespaced,
+            singular=str(names.get("singular", kind)).lower(),
+            short_names=tuple(names.get("shortNames", ())),
+        )
 
     def graph(self, parent: Document, note: str = "") -> DrawnGraph:
         """The graph of one parent. Raises CommandError if it has no template folder."""

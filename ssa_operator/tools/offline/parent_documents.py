@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ssa_operator.objects.render_result import Document
+from ssa_operator.objects.render_result import Document, RenderProblem
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.rendering.folder.object_files import FileError, load_objects, objects
 
@@ -71,13 +71,16 @@ def check_namespaces(documents: Iterable[Document], namespace: str) -> None:
         raise CommandError("\n".join(problems), code=2)
 
 
-def read_objects(files: Sequence[str | Path]) -> list[Document]:
-    """The objects in some files. Raises CommandError."""
+def read_objects(files: Sequence[str | Path], unnamed: list[RenderProblem] | None = None) -> list[Document]:
+    """The objects in some files; `unnamed` gets the problems of those with a generateName. Raises CommandError."""
     problems: list[str] = []
     found: list[Document] = []
     for file in files:
         try:
-            found += objects(_standard_input(), "standard input") if str(file) == "-" else load_objects([Path(file)])
+            if str(file) == "-":
+                found += objects(_standard_input(), "standard input", unnamed)
+            else:
+                found += load_objects([Path(file)], unnamed=unnamed)
         except FileError as error:
             problems += map(str, error.problems)
     if problems:

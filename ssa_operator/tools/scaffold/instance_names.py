@@ -4,6 +4,7 @@ Promises:
 - Two parents render objects with different names: if a manifest's name doesn't contain the instance, it gets the
   parent's name as a prefix. A name that is an identity, as that of an APIService, stays.
 - References follow the names and namespaces: those that Kubernetes' schema has, and whole names and hosts in free text.
+- The hosts of a route follow if they have the instance in them; their domain stays.
 - A reference to an object that is not among the manifests stays, and so does all other text. Where it has the name of
   the instance in it, it is named.
 """
@@ -41,25 +42,34 @@ _IDENTITIES = frozenset({"APIService", "CSIDriver", "CSINode", "Namespace", "Nod
 _OF_SETS = frozenset({"PersistentVolumeClaim", "Pod"})
 """Kinds whose objects a StatefulSet makes, with names of its own."""
 
+_HOSTS = frozenset({"dnsNames", "host", "hostname", "hostnames", "hosts"})
+"""Fields of routes and their certificates with the hosts that requests are for."""
+
 _PRODUCED: Mapping[str, tuple[str, ...]] = {"Certificate": ("spec", "secretName")}
 """Fields of custom kinds with the name of a Secret that their controller creates."""
 
 
 def find_instance(bodies: Sequence[Mapping[str, Any]]) -> str:
-    """The name of the instance that the manifests are of: by their labels, or how all names begin; '' if unknown."""
+    """The name of the instance that the manifests are of: a label that half of them have, or whose value is in half of
+    their names; or how all names begin; or the label of a few; '' if unknown.
+    """
+    names = [str(body["metadata"]["name"]).split("-") for body in bodies if body["kind"] not in _IDENTITIES]
+    of_few = ""
     for label in ("app.kubernetes.io/instance", "release"):
         found = Counter(
             str(value) for body in bodies if (value := (body["metadata"].get("labels") or {}).get(label)) is not None
         )
-        if found:
-            return found.most_common(1)[0][0]
-    names = [str(body["metadata"]["name"]).split("-") for body in bodies if body["kind"] not in _IDENTITIES]
+        for value, count in found.most_common(1):
+            named = sum(f"-{value}-" in f"-{'-'.join(parts)}-" for parts in names)
+            if 2 * max(count, named) >= len(bodies):
+                return value
+            of_few = of_few or value
     common: list[str] = []
     for parts in zip(*names, strict=False):
         if len(set(parts)) > 1:
             break
         common.append(parts[0])
-    return "-".join(common)
+    return "-".join(common) or of_few
 
 
 def find_namespace(bodies: Sequence[Mapping[str, Any]]) -> str:
@@ -176,7 +186,8 @@ class InstanceNames:
     def replaced(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """A manifest with all names replaced."""
         self.kept, self.shared = [], []
-        return _Renaming(self, body).mapping(body, place_of(body), ())
+        place = place_of(body)
+        return _Renaming(self, body, place.custom).mapping(body, place, ())
 
     def label(self, key: str, value: Any) -> Any:
         """The value of a label, in an object or a selector. A selector of labels that nothing in the set has stays,
@@ -219,6 +230,14 @@ class InstanceNames:
         """Whether a text with new names has the instance in a name that all parents share."""
         return self.remains_in(text) or (self._within is not None and self._within.search(text) is not None)
 
+    def in_host(self, host: str) -> str:
+        """A public host with the name of the parent, but for its domain. That of another Service stays."""
+        labels = host.split(".")
+        if "svc" in labels:
+            return host
+        below = self._instance.sub(lambda _: self.text.mark(_NAME), ".".join(labels[:-2]))
+        return ".".join([*([below] if below else []), *labels[-2:]])
+
     def in_text(self, value: str, before: str = "") -> tuple[str, bool]:
         """A free text with new names, and whether a name stayed in it. `before` names the value."""
         found = self._texts.replaced(value, before)
@@ -231,6 +250,8 @@ class _Renaming:
 
     names: InstanceNames
     body: Mapping[str, Any]
+    custom: bool
+    """Whether its kind is a custom one."""
 
     def mapping(self, value: Mapping[str, Any], place: FieldPlace, path: FieldPath) -> dict[str, Any]:
         result: dict[str, Any] = {}
@@ -320,6 +341,8 @@ class _Renaming:
 
     def _free(self, text: str, path: FieldPath, before: str = "") -> str:
         found, kept = self.names.in_text(text, before)
+        if self.custom and found == text and _HOSTS & {*path[-2:]}:
+            found = self.names.in_host(text)
         if kept:
             self.names.kept.append(path)
         if self.names.is_shared(found) and path not in self.names.shared:

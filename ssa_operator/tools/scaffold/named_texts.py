@@ -2,7 +2,8 @@
 
 Promises:
 - Only a whole name is one: it ends where a character is that no name holds.
-- The host of a Service, or of a pod of a StatefulSet, follows with its namespace. Hosts of other Services stay.
+- The host of a Service, or of a pod of a StatefulSet, follows with its namespace, and so do the names of their SRV
+  records. Hosts of other Services stay.
 - A name that is an ordinary word is one only within a host or an address.
 - The namespace of the manifests follows where a word says that it is one: `--namespace=web`, `kubectl -n web`; or
   where an object of the set, or of its name, is after it: `web/shop-cert`.
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field
 _TOKEN = re.compile(r"(system:serviceaccount:)([a-z0-9-]+):([a-z0-9.-]+)|[A-Za-z0-9._-]+", re.ASCII)
 """The name of a service account for roles, or the longest run of characters that names hold."""
 
+_SRV = re.compile(r"(?:_[A-Za-z0-9-]+\.)+", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z0-9_]*", re.ASCII)
 _POD = re.compile(r"(.+)-([0-9]+)", re.ASCII)
 _NAMESPACE = r"""((?i:namespaces?)["']?(?:[ \t]?[=:][ \t]?|[ \t/])["']?){0}(?![\w.-])"""
@@ -126,6 +128,9 @@ class NamedTexts:
         return f"{name.removesuffix(owner)}{self.names[owner]}"
 
     def _host(self, host: str) -> str:
+        if (labels := _SRV.match(host)) is not None:
+            target = host[labels.end() :]
+            return labels[0] + (self.names[target] if target in self.services else self._host(target))
         pod, dot, rest = host.partition(".")
         renamed = self.pod(pod)
         if renamed != pod:

@@ -44,6 +44,8 @@ class NewRequest(Struct, frozen=True, kw_only=True):
     example: Mapping[str, Any] | None = None
     crd: Mapping[str, Any] | None = None
     manifests: Sequence[Mapping[str, Any]] | None = None
+    notes: Sequence[str] = ()
+    """What the author has to know about the manifests."""
 
 
 class Parts(Struct, frozen=True, kw_only=True):
@@ -216,5 +218,5 @@ def _of_manifests(request: NewRequest, manifests: Sequence[Mapping[str, Any]]) -
         case_parent={**parent, "metadata": {"name": f"{made.name}-two", "namespace": "other"}},
         parameters=made.parameters,
         given_crds=made.crds,
-        notes=made.notes,
+        notes=[*request.notes, *made.notes],
     )

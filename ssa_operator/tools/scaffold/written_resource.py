@@ -29,12 +29,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator import __version__
+from ssa_operator.objects.render_result import RenderProblem
 from ssa_operator.operator.crd_files import DefinitionError, short_crd
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.streams import CommandError, OutputFormat, writing
 from ssa_operator.rendering.folder.contained_files import read_text, write_bytes
 from ssa_operator.rendering.folder.folder_settings import SCHEMA
 from ssa_operator.rendering.folder.installation import Installation
+from ssa_operator.rendering.yaml.validation import GENERATED_NAME
 from ssa_operator.schema.short_schema.field_texts import FORMS, TYPES
 from ssa_operator.schema.short_schema.short_form import short_form
 from ssa_operator.tools import printing
@@ -204,16 +206,20 @@ def one_object(path: Path | None, kind: str = "", folder: str = "") -> Mapping[s
     return found[0].body
 
 
-def manifests(path: Path) -> list[Mapping[str, Any]]:
-    """The objects of a file, or of all YAML and JSON files in a folder and below. Raises CommandError."""
+def manifests(path: Path, notes: list[str]) -> list[Mapping[str, Any]]:
+    """The objects of a file, or of all YAML and JSON files in a folder and below. An object without a name is a note.
+    Raises CommandError.
+    """
     files: list[Path] = [path]
     if path.is_dir():
         path = path.resolve() if path.is_symlink() else path
         files = sorted(each for each in path.rglob("*") if each.suffix in (".yaml", ".yml", ".json") and each.is_file())
-    found = read_objects(files)
+    unnamed: list[RenderProblem] = []
+    found = read_objects(files, unnamed)
+    notes += [f"{each.location}: an object is left out, because {GENERATED_NAME}; name it" for each in unnamed]
     if not found:
         source = "standard input" if str(path) == "-" else path
-        raise CommandError(f"there is no manifest in {source}", code=2)
+        raise CommandError("\n".join([f"there is no manifest in {source}", *notes]), code=2)
     refuse_invalid_values(found)
     crd_kinds(document for document in found if document.body["kind"] == "CustomResourceDefinition")
     return [document.body for document in found]

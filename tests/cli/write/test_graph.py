@@ -166,6 +166,18 @@ async def test_a_kind_without_an_example_is_shown_by_a_sample(folder: Path, tmp_
     assert out.startswith(f"Echo default/web  (from {tmp_path / 'own.yaml'})\n")
 
 
+async def test_a_kind_of_two_groups_is_drawn_for_the_group_that_the_user_names(folder: Path, tmp_path: Path) -> None:
+    other = "echoes.other.example.org"
+    definition = (tmp_path / "crds" / f"{ECHOES}.yaml").read_text().replace("example.com", "other.example.org")
+    (tmp_path / "crds" / f"{other}.yaml").write_text(definition)
+    shutil.copytree(folder / ECHOES, folder / other)
+    code, out, err = await run("graph", "Echo", f"--templates={folder}")
+    assert (code, out) == (2, "")
+    assert err == f"ssa-operator: Echo is a kind of several groups; write {ECHOES} or {other} instead\n"
+    for word in (other, "echo.other"):
+        assert "  Service/sample\n" in await graph(folder, word)
+
+
 async def test_a_file_with_two_parents_is_two_lists_and_no_image(folder: Path) -> None:
     two = WEB + "\n---\n" + json.dumps(echo("other"))
     out = await graph(folder, "-", stdin=two)

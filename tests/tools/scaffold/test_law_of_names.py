@@ -54,6 +54,10 @@ def follows(body: dict[str, Any]) -> dict[str, Any]:
         ("shop-db-$i.shop-db-headless.web.svc", "two-db-$i.two-db-headless.here.svc"),
         ("$(POD).shop-db-headless.web.svc", "$(POD).two-db-headless.here.svc"),
         ("*.shop-db-headless.web.svc", "*.two-db-headless.here.svc"),
+        ("_sql._tcp.shop-db-headless.web.svc.cluster.local", "_sql._tcp.two-db-headless.here.svc.cluster.local"),
+        ("dns+_sql._tcp.shop-db-headless.web.svc", "dns+_sql._tcp.two-db-headless.here.svc"),
+        ("_sql._tcp.shop-db-0.shop-db-headless.web.svc", "_sql._tcp.two-db-0.two-db-headless.here.svc"),
+        ("_sql._tcp.shop-web _sql._tcp.other.web.svc", "_sql._tcp.two-web _sql._tcp.other.web.svc"),
         ("claim=data-shop-db-0", "claim=data-two-db-0"),
         ("shop-db-{0..2}", "two-db-{0..2}"),
         ("user:pw@shop-web/x", "user:pw@two-web/x"),
@@ -494,3 +498,46 @@ def test_what_no_two_objects_share_follows_in_schedulers_and_labels() -> None:
     template = result["spec"]["template"]
     assert template["spec"]["schedulerName"] == "two-core"
     assert template["metadata"]["labels"] == {**part, "app.kubernetes.io/part-of": "two-core"}
+
+
+HOSTS = ["shop.example.com", "*.api-shop.eu.example.com", "shop.com", "www.shop.com", "shop-web.web.svc"]
+FOLLOWING = ["two.example.com", "*.api-two.eu.example.com", "shop.com", "www.shop.com", "two-web.here.svc"]
+
+
+def test_the_hosts_of_routes_follow_but_for_the_domain() -> None:
+    """A second parent with the hosts of the first one would take its requests."""
+    route = of("gateway.networking.k8s.io/v1", "HTTPRoute", "shop-test", spec={"hostnames": HOSTS})
+    assert follows(route)["spec"]["hostnames"] == FOLLOWING
+    http = [{"route": [{"destination": {"host": "shop-web"}}]}]
+    mesh = follows(of("networking.istio.io/v1", "VirtualService", "shop-test", spec={"hosts": HOSTS, "http": http}))
+    assert mesh["spec"]["hosts"] == FOLLOWING
+    assert mesh["spec"]["http"][0]["route"][0]["destination"]["host"] == "two-web"
+
+
+def test_the_label_of_few_objects_is_not_the_instance_of_all() -> None:
+    few = {"metadata": {"labels": {"app.kubernetes.io/instance": "webhooks"}}}
+    names = ("", "-operator", "-metrics", "-auth", "-reader", "-server")
+    bodies = [of("v1", "Service", f"keda-webhooks-{part}", **few) for part in ("a", "b")]
+    bodies += [of("v1", "ServiceAccount", f"keda{name}") for name in names]
+    found = made(*bodies)
+    assert found.example["metadata"]["name"] == "keda"
+    assert not [note for note in found.notes if "a name without" in note]
+    assert sorted(key[3] for key in renders(found, "two") if key[1] == "ServiceAccount") == sorted(
+        f"two{name}" for name in names
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "labelled", "instance"),
+    [
+        (["shop-a", "shop-b", "other"], 1, "shop"),  # most names have it
+        (["a", "b", "other"], 2, "shop"),  # most objects have the label
+        (["a", "b", "other"], 1, "shop"),  # nothing else tells it
+        (["app-a", "app-b", "app-c"], 1, "app"),
+        (["app-a", "app-b"], 1, "shop"),
+    ],
+)
+def test_the_instance_is_what_most_of_the_manifests_say(names: list[str], labelled: int, instance: str) -> None:
+    labels = {"metadata": {"labels": {"app.kubernetes.io/instance": "shop"}}}
+    bodies = [of("v1", "ConfigMap", name, **(labels if at < labelled else {})) for at, name in enumerate(names)]
+    assert made(*bodies).example["metadata"]["name"] == instance

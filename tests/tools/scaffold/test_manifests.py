@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,20 @@ def test_a_list_and_a_folder_of_files_are_read(tmp_path: Path) -> None:
     (tmp_path / "in" / "web.yaml").write_text(json.dumps(workload()))
     with project(f"--from-manifests={tmp_path / 'in'}") as folder:
         assert {each["metadata"]["name"] for each in rendered(folder)} == {"rel-a", "rel-b", "rel-web"}
+
+
+def test_an_object_with_a_generated_name_is_left_out_and_named(tmp_path: Path) -> None:
+    job = manifest("Job", "", metadata={"generateName": "rel-sample-"})
+    del job["metadata"]["name"]
+    option = written(tmp_path, manifest("ConfigMap", "rel-a"), job, manifest("ConfigMap", "rel-b"))
+    result = invoke(tmp_path, "new", "Thing", "--group=example.com", option, "--output=json")
+    assert result.exit_code == 0, result.output
+    (note,) = (note for note in json.loads(result.stdout)["notes"] if "left out" in note)
+    assert re.fullmatch(r".*:\d+: an object is left out, because generateName can't be applied, .*; name it", note)
+    assert [each["metadata"]["name"] for each in rendered(tmp_path)] == ["rel-a", "rel-b"]
+    (tmp_path / "alone").mkdir()
+    result = invoke(tmp_path, "new", "Other", "--group=example.com", written(tmp_path / "alone", job))
+    assert re.search("there is no manifest in .*\n.* because generateName can't be applied", str(result.exception))
 
 
 def test_objects_of_controllers_tests_of_helm_and_certificates_are_left_out_by_name(tmp_path: Path) -> None:
