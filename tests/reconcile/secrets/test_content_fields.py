@@ -78,7 +78,7 @@ def test_what_an_earlier_render_wrote_where_an_object_of_the_kind_holds_content_
 
 
 def test_a_value_that_a_reference_replaces_is_hidden() -> None:
-    tree = {
+    tree: dict[str, Any] = {
         "f:env": {'k:{"name":"A"}': {"f:name": {}, "f:value": {}}, 'k:{"name":"PW"}': {"f:name": {}, "f:value": {}}}
     }
     live = config_map(("x",), env=[{"name": "A", "value": "a"}, {"name": "PW", "value": PW}])
