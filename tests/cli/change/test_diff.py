@@ -128,6 +128,35 @@ async def test_only_what_an_earlier_template_generated_is_hidden_in_a_diff(
     assert word not in out
 
 
+async def test_what_an_object_is_and_what_its_template_writes_as_a_literal_is_no_secret(
+    desk: Desk, templates: Path
+) -> None:
+    await desk.kubectl("create", "secret", "generic", "vault", "--from-literal=pw=correct-horse")
+    config = """\
+{% set users = {lookup("v1", "Secret", "vault").data.pw | b64decode: "admin"} %}
+apiVersion: v1
+kind: Secret
+metadata:
+  name: prometheus-{{ name }}
+  labels: {app: prometheus, instance: "{{ name }}"}
+stringData:
+  prometheus.yaml: {{ {"users": users} | to_yaml | b64encode }}
+  region: eu
+"""
+    only(templates, a=config)
+    await desk.apply(echo("web"))
+    found = (await objects(desk, templates, "echo/web"))["Secret/prometheus-web"]
+    for shown in (
+        "kind: Secret",
+        "name: prometheus-web",
+        "app: prometheus",
+        "instance: web",
+        "prometheus.yaml: (hash ",
+    ):
+        assert shown in found["diff"], found["diff"]
+    assert "correct-horse" not in json.dumps(found)
+
+
 @pytest.mark.exhaustive
 async def test_a_field_of_another_manager_that_is_taken_back_names_the_manager(
     desk: Desk, client: Client, templates: Path
