@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from ssa_operator.devcluster.components import SERVICE_ADDRESS, Layout
 from ssa_operator.devcluster.processes import ProcessCommand
 from ssa_operator.kube.auth.certificate_authority import CertificateAuthority, CertificateSubject, KeyPair, encode_key
+from ssa_operator.rendering.yaml.to_yaml import yaml_document
 
 _NAME = "cluster.json"
 
@@ -75,7 +75,7 @@ def encode_kubeconfig(name: str, url: str, authority: bytes, user: KeyPair) -> b
         "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": "default"}}],
         "current-context": name,
     }
-    return yaml.safe_dump(content, sort_keys=False).encode()
+    return yaml_document(content).encode()
 
 
 def _base64(content: bytes) -> str:

@@ -98,7 +98,7 @@ def _judged(body: Body, now: float, reports_status: bool, ready_when: Predicate 
     if metadata.get("deletionTimestamp"):
         return "its deletion", Readiness(ReadinessState.TERMINATING, "is being deleted")
     if ready_when is not None:
-        return f"ready-when {ready_when.text}", _by_predicate(body, ready_when)
+        return f"ready-when {ready_when.shown}", _by_predicate(body, ready_when)
     status = _status(body)
     observed = status.get("observedGeneration")
     if isinstance(observed, int) and observed != metadata.get("generation", observed):
@@ -134,7 +134,7 @@ def _by_predicate(body: Body, ready_when: Predicate) -> Readiness:
     if judgement.holds:
         return CURRENT
     cause = f": {judgement.cause}" if judgement.cause else ""
-    return _in_progress(f"ready-when {ready_when.text} is false{cause}")
+    return _in_progress(f"ready-when {ready_when.shown} is false{cause}")
 
 
 def _without_status(metadata: Body, now: float) -> Readiness:

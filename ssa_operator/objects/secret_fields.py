@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ssa_operator.objects.annotations import PREFIX
 from ssa_operator.objects.cluster_view import Question
-from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.json_codec import NOTHING
 from ssa_operator.objects.source_location import FieldPath, field_text
 
@@ -101,6 +101,10 @@ class ParentSecrets(Struct, frozen=True, kw_only=True):
     """The queries whose names are content."""
     read: bool = False
     """Whether the templates read a Secret or generated a value."""
+    read_others: bool = False
+    """Whether they read a Secret that is not a child, or the parent is one: where former templates put the content of
+    such a Secret is unknown.
+    """
 
     @property
     def name_objects(self) -> bool:
@@ -110,6 +114,12 @@ class ParentSecrets(Struct, frozen=True, kw_only=True):
     def of(self, identity: Identity) -> SecretFields:
         """The fields of a child."""
         return self.children.get(identity, NO_SECRET_FIELDS)
+
+    def of_kind(self, kind: GroupKind) -> tuple[FieldPath, ...]:
+        """The fields of all children of a kind."""
+        return tuple(
+            path for child, fields in self.children.items() if child.group_kind == kind for path in fields.paths
+        )
 
     def shown(self, identity: Identity) -> Identity:
         """The identity of a child as a message may show it."""

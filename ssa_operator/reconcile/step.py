@@ -136,12 +136,15 @@ class Step(Struct, frozen=True, kw_only=True):
         """Whether the step creates an object."""
         return self.action is Action.APPLY and self.live is None
 
-    def readiness_of(self, live: LiveObject, now: float) -> Readiness:
-        """The readiness of the live object of the step, by the rule of its manifest if it has one."""
+    def readiness_of(self, live: LiveObject, now: float, *, with_cause: bool = True) -> Readiness:
+        """The readiness of the live object of the step, by the rule of its manifest if it has one. Without
+        `with_cause`, the message quotes nothing that the rule read of the object.
+        """
         if self.is_above and self.rule is None:
             # Its own readiness follows from that of this parent, so that neither would ever become ready.
             return Readiness(ReadinessState.CURRENT)
-        return readiness(live.body, now, reports_status=self.reports_status, ready_when=self.rule)
+        rule = self.rule if with_cause or self.rule is None else self.rule.without_causes()
+        return readiness(live.body, now, reports_status=self.reports_status, ready_when=rule)
 
     @property
     def rule(self) -> Predicate | None:

@@ -34,7 +34,7 @@ from ssa_operator.objects.render_result import (
     Wait,
     ready_when_of,
 )
-from ssa_operator.objects.secret_fields import WHOLE, is_secret
+from ssa_operator.objects.secret_fields import is_secret
 from ssa_operator.objects.source_location import FieldPath, SourceLocation
 from ssa_operator.rendering.error_locations import location_of_error, problem_of
 from ssa_operator.rendering.generated_values import use_live_values
@@ -243,14 +243,16 @@ def _render_file(
     def render_with(generated_values: Sequence[str] = ()) -> list[Result]:
         api.start_file(generated_values)
         nodes, slots = nodes_of(templates, file, variables)
-        results: list[Result] = [with_ready_when(result) for node in nodes for result in manifests(node, slots, parent)]
+        lost = _holds_content(api)
+        results: list[Result] = [result for node in nodes for result in manifests(node, slots, parent, lost=lost)]
         if slots.tracked:
             results = [resolve_wait_namespace(result, api) for result in results]
         if api.file_provenance:
             file_dependencies = dependencies_of(api.file_provenance)
             results = [_with_file_dependencies(result, file_dependencies) for result in results]
-            if _holds_content(api):
+            if lost:
                 results = [_without_content(result) for result in results]
+        results = [with_ready_when(result) for result in results]
         return [_with_origins(result) for result in results] if api.traced else results
 
     with limits.enforced(seconds):
@@ -289,10 +291,8 @@ def _holds_content(api: TemplateAPI) -> bool:
 
 
 def _without_content(result: Result) -> Result:
-    """A result of a file of which any part may be a Secret's content."""
-    if isinstance(result, RenderProblem):
-        return replace(result, message=HIDDEN_ERROR)
-    return dataclasses.replace(result, secret=WHOLE)
+    """A result of a file of which any value may be a Secret's content."""
+    return replace(result, message=HIDDEN_ERROR) if isinstance(result, RenderProblem) else result
 
 
 def _with_hidden_names(results: Sequence[Result], api: TemplateAPI) -> list[Result]:
@@ -325,7 +325,7 @@ def nodes_of(
         return file.documents, SlotValues()
     context = file.template.new_context(variables, shared=True)
     text = RenderedText(file.template.root_render_func(context))
-    slots = SlotValues(text.values, text.texts, text.sizes, tracked=text.tracked)
+    slots = SlotValues(text.values, text.texts, text.sizes, tracked=text.tracked, has_yaml=text.has_yaml)
     return templates.parse_rendered(text.marked, file.name), slots
 
 

@@ -54,7 +54,7 @@ from ssa_operator.reconcile.secrets.redacted_report import redacted_steps
 from ssa_operator.reconcile.shared_ownership.rules import with_owners
 from ssa_operator.reconcile.step import Action, Step
 from ssa_operator.rendering.jinja.templates import SHARED
-from ssa_operator.rendering.yaml.to_yaml import scalar_text
+from ssa_operator.rendering.yaml.to_yaml import scalar_text, yaml_lines
 from ssa_operator.tools.command_target import (
     ObjectReference,
     find_object,
@@ -66,7 +66,6 @@ from ssa_operator.tools.command_target import (
 from ssa_operator.tools.plan import previews
 from ssa_operator.tools.plan.preview import Preview
 from ssa_operator.tools.plan.previews import PreviewSession
-from ssa_operator.tools.printing import yaml_lines
 
 DEFAULT_TEXT = "default of the API server"
 """The words for a field that no manager owns and that has its default."""
@@ -372,11 +371,13 @@ async def _controller(session: PreviewSession, live: LiveObject) -> LiveObject |
         return None
     resource = await session.mapper.resource(GroupKind.of(owner.api_version, owner.kind))
     try:
-        return await session.client.get(resource, owner.name, live.identity.namespace if resource.namespaced else "")
+        found = await session.client.get(resource, owner.name, live.identity.namespace if resource.namespaced else "")
     except ApiError as error:
         if error.not_found or error.forbidden:
             return None
         raise
+    # The owner may have been recreated under its name: the new one owns nothing of the former one.
+    return found if found.uid == owner.uid else None
 
 
 _STYLES = {

@@ -23,7 +23,6 @@ from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import visible_line
 from ssa_operator.objects.readiness import readiness, rule_of
-from ssa_operator.objects.secret_fields import HIDDEN
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.reconcile.status.child_status import STATUS_HIDDEN
 from ssa_operator.reconcile.step import Step
@@ -93,8 +92,6 @@ def _readiness(live: LiveObject, step: Step | None, now: float, *, hidden: bool)
     else:
         found = step.readiness_of(live, now)
         rule = rule_of(live.body, now, reports_status=step.reports_status, ready_when=step.rule)
-        if hidden and step.rule is not None:
-            rule = f"ready-when {HIDDEN}"
     message = STATUS_HIDDEN if hidden and found.message else found.message
     return {"state": found.state.value, "rule": rule} | ({"message": message} if message else {})
 

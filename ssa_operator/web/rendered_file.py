@@ -22,9 +22,9 @@ from ssa_operator.reconcile.secrets.content_fields import fields_of, hidden_in_m
 from ssa_operator.reconcile.secrets.redacted_report import redacted_steps
 from ssa_operator.reconcile.step import Step
 from ssa_operator.rendering.folder.loaded_folders import Folder
+from ssa_operator.rendering.yaml.to_yaml import yaml_lines
 from ssa_operator.tools.command_target import FoundObject
 from ssa_operator.tools.plan.preview import Planned, Preview
-from ssa_operator.tools.printing import yaml_lines
 from ssa_operator.web.looked_up import MayGet
 
 MAX_LINES = 2_000

@@ -7,6 +7,7 @@ import base64
 import pytest
 
 from ssa_operator.objects.annotations import LAST_APPLIED
+from ssa_operator.objects.readiness import readiness
 from ssa_operator.objects.secret_fields import SecretFields
 from ssa_operator.rendering.render import render
 from tests.rendering.template_files import FakeClusterView, live, parent, render_with, status, templates
@@ -120,3 +121,128 @@ def test_an_error_of_an_expression_with_content_quotes_nothing() -> None:
         shown = f"{rendered.problems} {rendered.waits}"
         assert rendered.problems or rendered.waits, expression
         assert RIGHT[:8] not in shown, (expression, shown)
+
+
+RULE = "metadata:\n  name: c\n  annotations:\n    ssa-operator.dev/ready-when: "
+"""The head of a manifest with an expression."""
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "\"data.x == '{{ pw }}'\"",
+        "\"data['{{ pw }}'] == 'a'\"",
+        "\"fail('{{ pw }}')\"",
+        "{{ 'data.x == ' ~ (pw | tojson) }}",
+    ],
+)
+def test_an_expression_that_holds_content_is_not_quoted_and_neither_is_what_it_says(rule: str) -> None:
+    text = READS + MAP.replace("metadata:\n  name: c\n", f"{RULE}{rule}\n")
+    rendered = render_with({"a.yaml.j2": text}, view())
+    assert not rendered.problems, rendered.problems
+    (document,) = rendered.documents
+    found = readiness({**document.body, "data": {"x": "y"}}, 0, ready_when=document.ready_when)
+    assert found.message == "ready-when (a Secret's content) is false"
+
+
+def test_an_expression_without_content_is_quoted_even_if_the_object_holds_some() -> None:
+    text = READS + MAP.replace("metadata:\n  name: c\n", f'{RULE}"data.x == {{{{ spec.guess }}}}"\n')
+    (document,) = render_with({"a.yaml.j2": text + "data: {a: {{ pw }}}\n"}, view(), {"guess": "1"}).documents
+    found = readiness({**document.body, "data": {"x": "y"}}, 0, ready_when=document.ready_when)
+    assert found.message == "ready-when data.x == 1 is false"
+
+
+@pytest.mark.parametrize("rule", ["'{{ pw }}('", "'{{ pw | b64encode | replace('=', '') }}(1)'", "'a {{ pw }}'"])
+def test_an_invalid_expression_with_content_is_refused_without_a_quote(rule: str) -> None:
+    text = READS + MAP.replace("metadata:\n  name: c\n", f"{RULE}{rule}\n")
+    (problem,) = render_with({"a.yaml.j2": text}, view()).problems
+    words = (
+        "annotation ssa-operator.dev/ready-when is no valid expression; it is not shown: a Secret's content is a part"
+    )
+    assert words in problem.message
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "fail(pw)", "fail('no ' ~ pw)", "required(none, pw)", "required(none, 'no ' ~ pw)", "fail(generated(16))",
+        "warn(object, 'No', 'no ' ~ pw)", "warn(object, pw, 'no')", "spec[pw]", "lookup('v1', 'ConfigMap', pw).data.a",
+        "child('ConfigMap', pw).data.a", "pw | from_json", "expired(pw)", "api_available(pw, 'X')", "pw + 1",
+    ],
+)  # fmt: skip
+def test_what_an_author_says_with_content_is_not_shown(expression: str) -> None:
+    text = READS + MAP + f"data: {{a: {{{{ {expression} }}}}}}\n"
+    rendered = render_with({"a.yaml.j2": text}, view())
+    shown = f"{[*map(str, rendered.problems)]} {[*map(str, rendered.waits)]} {rendered.warnings}"
+    assert rendered.problems or rendered.waits or rendered.documents
+    assert RIGHT[:8] not in shown, shown
+
+
+LOST = "{% set d = {pw: 1} %}\n"
+"""After this, content may be in any value of the file."""
+SECRET = (
+    "apiVersion: v1\nkind: Secret\nmetadata:\n  name: prometheus-{{ name }}\n  labels: {app: a, of: '{{ name }}'}\n"
+    "stringData:\n  prometheus.yaml: {{ d | tojson }}\n  other: b\n"
+)
+
+
+def test_what_a_template_writes_as_a_literal_is_no_content_even_if_content_lost_its_origin() -> None:
+    rendered = render_with({"a.yaml.j2": READS + LOST + SECRET}, view())
+    (document,) = rendered.documents
+    assert document.secret.paths == (
+        ("metadata", "name"),
+        ("metadata", "labels", "of"),
+        ("stringData", "prometheus.yaml"),
+    )
+    assert not document.secret.names_kind
+
+
+def test_a_traced_render_knows_that_a_field_of_the_parent_is_no_content() -> None:
+    (document,) = render(templates({"a.yaml.j2": READS + LOST + SECRET}), parent(), view(), traced=True).documents
+    assert document.secret.paths == (("stringData", "prometheus.yaml"),)
+    text = READS + LOST + SECRET.replace("{{ name }}'", "{{ name ~ (d | tojson) }}'")
+    (document,) = render(templates({"a.yaml.j2": text}), parent(), view(), traced=True).documents
+    assert document.secret.paths == (("metadata", "labels", "of"), ("stringData", "prometheus.yaml"))
+
+
+def test_a_name_of_a_field_that_comes_with_a_value_may_be_content_that_lost_its_origin() -> None:
+    text = READS + LOST + MAP + "data:\n  {{ d | first }}: b\n  {{ name }}: c\n"
+    (document,) = render_with({"a.yaml.j2": text}, view()).documents
+    assert document.secret == SecretFields((("data",),), keys=True)
+
+
+def test_a_list_that_comes_with_a_value_may_be_content_that_lost_its_origin() -> None:
+    item = "{'apiVersion': 'v1', 'kind': 'ConfigMap', 'metadata': {'name': 'c'}}"
+    text = f"{READS}{LOST}apiVersion: v1\nkind: List\nitems: {{{{ [{item}] }}}}\n"
+    (document,) = render_with({"a.yaml.j2": text}, view()).documents
+    assert document.secret == SecretFields(((),), keys=True)
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "data:\n  {{ {'a': d | tojson} | to_yaml | indent(2) }}\n",
+        "data:\n  a: |\n    {{ {'a': d} | to_yaml | trim | indent(4) }}\n",
+        "{% macro m() %}{{ d | to_yaml }}{% endmacro %}data:\n  {{ m() }}\n",
+        "data:\n  {{ dict(a=pw, b=d | tojson) | to_yaml | indent(2) }}\n",
+    ],
+)
+def test_text_that_to_yaml_makes_may_be_content_that_lost_its_origin(rest: str) -> None:
+    (document,) = render_with({"a.yaml.j2": READS + LOST + MAP + rest}, view()).documents
+    assert document.secret.paths[:1] == ((),)
+    assert document.secret.keys
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "{{ d | to_yaml | b64encode }}",
+        "{{ d | tojson | gzip | b64encode }}",
+        "'x{{ d | first }}'",
+        "{% filter upper %}{{ d | tojson }}{% endfilter %}",
+        "{{ (d | tojson)[1:] }}",
+    ],
+)
+def test_a_value_that_lost_its_origin_is_content_at_its_place(value: str) -> None:
+    (document,) = render_with({"a.yaml.j2": f"{READS}{LOST}{MAP}data: {{b: c, a: {value}}}\n"}, view()).documents
+    assert document.secret.paths == (("data", "a"),)

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ssa_operator.objects.source_location import FieldPath
-from ssa_operator.tools.printing import yaml_lines
+from ssa_operator.rendering.yaml.to_yaml import yaml_lines
 
 TEXTS = st.text(max_size=12) | st.text(alphabet="a \n\t:#-'\"|\r", max_size=12)
 VALUES = st.recursive(

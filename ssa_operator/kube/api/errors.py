@@ -368,7 +368,7 @@ def read_error_status(
             for cause in said
         )
         if causes != said:
-            message = "; ".join(f"{cause.field}: {cause.message}" for cause in causes)
+            message = "; ".join(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
             hides = True
     return ErrorStatus(
         code=status.code or code,

@@ -127,7 +127,9 @@ def cause_as_sent(field: str, message: str, sent: Mapping[str, Any]) -> str:
     if not quoted:
         return first
     try:
-        same = decode_text(quoted) == value_at(sent, parse_field(field, sent), _UNSENT)
+        value, given = decode_text(quoted), value_at(sent, parse_field(field, sent), _UNSENT)
+        # A refused key of a mapping, and a refused label, are reported for the mapping.
+        same = value == given or (isinstance(given, Mapping) and value in (*given, *given.values()))
     except ValueError:
         same = False
     return first if same else f"{refusal.label}: {refusal.detail}".partition("\n")[0]
@@ -182,7 +184,7 @@ def redacted_message(code: int, message: str, causes: Iterable[tuple[str, str]],
         detail = _BASE64.search(message)
         return f"failed to convert new object: {detail[0] if detail else HIDDEN}"
     safe = [f"{field}: {text}" if field else text for field, text in causes] or _field_errors(message, secret)
-    return "; ".join(safe) if safe else HIDDEN
+    return "; ".join(dict.fromkeys(safe)) if safe else HIDDEN
 
 
 def redacted_warning(message: str, secret: SecretFields) -> str:

@@ -6,8 +6,9 @@ Promises:
 - An item of a live list is the manifest's item of that name. Where items have no names, all of a list are hidden if one
   is.
 - A Secret's data are hidden whatever rendered them.
-- A field that an earlier render wrote and this one does not is hidden if the templates read Secrets, because it may be
-  content.
+- A field that an earlier render wrote and this one does not is hidden where this render puts content beside it or into
+  the same field of an object of the kind, where a reference replaces it, and everywhere if the templates read Secrets
+  that are no children: it may be content. All else is shown.
 - If an object holds content, messages in its status and its annotation `last-applied-configuration` are hidden, because
   they may quote it.
 """
@@ -25,7 +26,7 @@ from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.manifest import MANAGED_BY_LABEL, Manifest
 from ssa_operator.objects.secret_fields import NO_SECRET_FIELDS, ParentSecrets, SecretFields
-from ssa_operator.objects.source_location import FieldPath
+from ssa_operator.objects.source_location import FieldPath, value_at
 from ssa_operator.reconcile.step import Step
 
 HiddenPaths: TypeAlias = "frozenset[FieldPath]"
@@ -52,6 +53,10 @@ class ContentFields(Struct, frozen=True, kw_only=True):
     """What the templates render for the child now."""
     reads: bool = False
     """Whether the templates read Secrets or generate values."""
+    read_others: bool = False
+    """Whether they read Secrets that are no children."""
+    of_kind: tuple[FieldPath, ...] = ()
+    """The fields with content of all children of its kind."""
 
 
 NO_CONTENT = ContentFields()
@@ -59,12 +64,22 @@ NO_CONTENT = ContentFields()
 
 def fields_of(step: Step, secrets: ParentSecrets) -> ContentFields:
     """Where the child of a step holds content."""
-    return ContentFields(secret=secrets.of(step.identity), manifest=step.manifest, reads=secrets.read)
+    return _fields(step.identity, step.manifest, secrets)
 
 
 def fields_of_child(child: Identity, steps: Mapping[Identity, Step], secrets: ParentSecrets) -> ContentFields:
     """Where a child holds content, by the steps of its parent; it may have none."""
-    return fields_of(steps[child], secrets) if child in steps else ContentFields(reads=secrets.read)
+    return _fields(child, steps[child].manifest if child in steps else None, secrets)
+
+
+def _fields(child: Identity, manifest: Manifest | None, secrets: ParentSecrets) -> ContentFields:
+    return ContentFields(
+        secret=secrets.of(child),
+        manifest=manifest,
+        reads=secrets.read,
+        read_others=secrets.read_others,
+        of_kind=secrets.of_kind(child.group_kind),
+    )
 
 
 def hidden_in_manifest(body: Mapping[str, Any], fields: ContentFields) -> HiddenPaths:
@@ -87,10 +102,45 @@ def hidden_in_live(live: LiveObject, fields: ContentFields) -> HiddenPaths:
         for each in attribute(live, fields.manifest):
             # For fields that no manager or another manager owns, the position in a list means nothing.
             ours = each.writer is Writer.TEMPLATE and each.sent_path is not None
-            left = fields.reads and each.writer is Writer.EARLIER_TEMPLATE and not _is_operators(each.path)
+            left = fields.reads and each.writer is Writer.EARLIER_TEMPLATE and _may_be_content(each.path, live, fields)
             if left or (ours and prefix_of(each.sent_path or (), paths) is not None):
                 found.add(each.path)
     return frozenset(found)
+
+
+def _may_be_content(path: FieldPath, live: LiveObject, fields: ContentFields) -> bool:
+    """Whether a field that no template renders now may hold content of an earlier render."""
+    if any(path[: len(each)] == each for each in _OPERATORS):
+        return False
+    names = _names_in(path)
+    # An object of its kind may be the same one under another name.
+    places = [
+        *map(_names_in, fields.of_kind),
+        *(_names_in(each)[:-1] or _names_in(each) for each in fields.secret.paths),
+    ]
+    return fields.read_others or any(names[: len(each)] == each for each in places) or _is_replaced(path, live, fields)
+
+
+def _is_replaced(path: FieldPath, live: LiveObject, fields: ContentFields) -> bool:
+    """Whether a reference, such as one to a Secret's entry, is now in place of the value of an environment variable."""
+    item = value_at(live.body, path[:-1])
+    if path[-1:] != ("value",) or fields.manifest is None or (name := _name(item)) is None:
+        return False
+    found: list[Any] = [fields.manifest.body]
+    while found:
+        value = found.pop()
+        if isinstance(value, Mapping):
+            if "valueFrom" in value and _name(value) == name:
+                return True
+            found += value.values()
+        elif isinstance(value, list):
+            found += value
+    return False
+
+
+def _names_in(path: FieldPath) -> FieldPath:
+    """A field without positions in lists."""
+    return tuple(part for part in path if isinstance(part, str))
 
 
 def prefix_of(path: FieldPath, hidden: HiddenPaths) -> FieldPath | None:
@@ -152,10 +202,6 @@ def _messages(value: Any, path: FieldPath) -> Iterator[FieldPath]:
     elif isinstance(value, list):
         for at, item in enumerate(value):
             yield from _messages(item, (*path, at))
-
-
-def _is_operators(path: FieldPath) -> bool:
-    return any(path[: len(each)] == each for each in _OPERATORS)
 
 
 class _Pattern(Struct):

@@ -16,7 +16,7 @@ from ssa_operator.informers.child_informers import ChildInformers
 from ssa_operator.informers.parents import Parent
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.json_codec import NOTHING
-from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.render_result import Document, Rendered, StatusFields, Wait
 from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets, SecretFields
 
@@ -32,7 +32,11 @@ def secrets_of(rendered: Rendered, parent: LiveObject, namespaced: Callable[[Gro
             identity = _placed(each.identity, parent, namespaced)
             found[identity] = found.get(identity, each.secret) | each.secret
     return ParentSecrets(
-        children=found or NOTHING, queries=rendered.secret_queries, read=reads_secrets(rendered, parent)
+        children=found or NOTHING,
+        queries=rendered.secret_queries,
+        read=reads_secrets(rendered, parent),
+        read_others=parent.identity.group_kind == _SECRET
+        or any((each["metadata"].get("labels") or {}).get(PARENT_UID_LABEL) != parent.uid for each in rendered.secrets),
     )
 
 
@@ -46,10 +50,13 @@ def with_render(known: ParentSecrets, rendered: Rendered, parent: Parent, childr
         if identity in found or identity in children:
             found[identity] = fields | found.get(identity, fields)
     queries = rendered.secret_queries if rendered.secret_queries != known.queries else known.queries
-    read = known.read or new.read
-    if (found, queries, read) == (dict(known.children), known.queries, known.read):
-        return known
-    return ParentSecrets(children=found or NOTHING, queries=queries, read=read)
+    new = ParentSecrets(
+        children=found or NOTHING,
+        queries=queries,
+        read=known.read or new.read,
+        read_others=known.read_others or new.read_others,
+    )
+    return known if new == known else new
 
 
 def reads_secrets(rendered: Rendered, parent: LiveObject) -> bool:

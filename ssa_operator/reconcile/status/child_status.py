@@ -78,7 +78,7 @@ def _child_status(outcome: Outcome, now: float) -> ChildStatus:
     else:
         found = step.readiness_of(live, now)
         if outcome.hides_status:
-            found = _without_quotes(found, step.readiness_of(_without_messages(live), now))
+            found = _without_quotes(found, step.readiness_of(_without_messages(live), now, with_cause=False))
         if step.action is Action.KEEP and step.manifest is None:
             found, counts = Readiness(found.state, step.reason, found.again_at), False
         elif step.why_kept:

@@ -68,6 +68,7 @@ from ssa_operator.rendering.values.template_text import (
     Text,
     TrackedPiece,
     ValuePiece,
+    YamlText,
     indent,
     placed,
     tracked_string,
@@ -142,7 +143,7 @@ def to_yaml(value: Any) -> Text:
         return Text((EMPTY[text],))
     limits.current().produce(len(text))
     kept = _RESERVED if _is_manifest(data) else _KEPT_AS_VALUE
-    return Text(tuple(ValuePiece(part) if at % 2 else part for at, part in enumerate(kept.split(text))))
+    return Text(tuple(ValuePiece(part) if at % 2 else YamlText(part) for at, part in enumerate(kept.split(text))))
 
 
 def _is_manifest(data: Any) -> bool:
@@ -174,7 +175,7 @@ def traced_yaml(value: TrackedValue) -> Text:
         return Text((EMPTY[yaml_text(leaves[0].data.value.data)],))
     numbers = {id(leaf): at for at, leaf in enumerate(leaves)}
     parts = PLACEHOLDER.split(yaml_text(outlined, lambda leaf: f"{OPEN}{numbers[id(leaf)]}{CLOSE}"))
-    return Text(tuple(leaves[int(part)] if at % 2 else part for at, part in enumerate(parts)))
+    return Text(tuple(leaves[int(part)] if at % 2 else YamlText(part) for at, part in enumerate(parts)))
 
 
 def _keys(value: Any) -> Iterator[Any]:

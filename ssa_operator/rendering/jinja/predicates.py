@@ -41,6 +41,7 @@ from ssa_operator.objects.annotations import PREFIX
 from ssa_operator.objects.context_values import set_within
 from ssa_operator.objects.predicate import Judgement, Predicate
 from ssa_operator.objects.render_result import Document, RenderProblem, Wait
+from ssa_operator.objects.secret_fields import HIDDEN
 from ssa_operator.objects.source_location import field_text
 from ssa_operator.rendering.jinja.compilation import NestingError
 from ssa_operator.rendering.jinja.environment import Environment
@@ -277,6 +278,7 @@ def _required(node: nodes.Node) -> nodes.Node:
 
 
 READY_WHEN = f"{PREFIX}ready-when"
+_READY_WHEN = ("metadata", "annotations", READY_WHEN)
 
 
 def with_ready_when(result: Document | RenderProblem | Wait) -> Document | RenderProblem | Wait:
@@ -287,11 +289,13 @@ def with_ready_when(result: Document | RenderProblem | Wait) -> Document | Rende
     text = annotations.get(READY_WHEN) if annotations else None
     if not isinstance(text, str):
         return result
+    secret = result.secret.covers(field_text(_READY_WHEN))
     try:
-        return replace(result, ready_when=compile_predicate(text))
+        rule = compile_predicate(text)
+        return replace(result, ready_when=rule.without_causes(secret=True) if secret else rule)
     except PredicateError as error:
         if isinstance(result, Wait):
             # It is a problem once the document no longer waits.
             return result
-        location = result.location_of(("metadata", "annotations", READY_WHEN))
-        return RenderProblem(f"annotation {READY_WHEN} {error}", location, (result.identity,))
+        what = f"is no valid expression; it is not shown: {HIDDEN[1:-1]} is a part of it" if secret else error
+        return RenderProblem(f"annotation {READY_WHEN} {what}", result.location_of(_READY_WHEN), (result.identity,))

@@ -105,6 +105,12 @@ def _indentation_size(data: Any, indent: int, depth: int = 1) -> int:
     return (len(data) + 1) * depth * indent + sum(_indentation_size(item, indent, depth + 1) for item in items)
 
 
+class YamlText(str):
+    """Template text that `to_yaml` made of a value."""
+
+    __slots__ = ()
+
+
 Piece: TypeAlias = "str | ValuePiece | Json"
 
 
@@ -191,11 +197,13 @@ def concat(pieces: Iterable[Any]) -> Text:
 class RenderedText:
     """The text of one rendered file with numbered placeholders, and the values that they stand for."""
 
-    __slots__ = ("marked", "sizes", "texts", "tracked", "values")
+    __slots__ = ("has_yaml", "marked", "sizes", "texts", "tracked", "values")
 
     def __init__(self, pieces: Iterable[Any]) -> None:
         """Raises LimitError for too much text."""
         self.tracked = False
+        self.has_yaml = False
+        """Whether `to_yaml` made a part of the text of a value."""
         self.values: list[Any] = []
         self.texts: dict[int, str] = {}
         self.sizes: dict[int, int] = {}
@@ -223,6 +231,7 @@ class RenderedText:
             else:
                 for part in piece.pieces if kind is Text else (piece,):
                     if isinstance(part, str):
+                        self.has_yaml |= type(part) is YamlText
                         size += len(part)
                         parts.append(part)
                         continue
@@ -366,8 +375,10 @@ def _relayout(text: Text, change: Callable[[str], str], width: int = 0) -> Text:
     """The text after `change`, which adds at most `width` blanks to each line."""
     values: list[Piece] = []
     parts: list[str] = []
+    kind: type[str] = str
     for piece in text.pieces:
         if isinstance(piece, str):
+            kind = YamlText if type(piece) is YamlText else kind
             parts.append(piece)
         else:
             parts.append(_placeholder(len(values)))
@@ -379,4 +390,4 @@ def _relayout(text: Text, change: Callable[[str], str], width: int = 0) -> Text:
     limits.current().produce(len(changed))
     # A pattern with one group splits into text, number, text, number, ..., text.
     parts = PLACEHOLDER.split(changed)
-    return Text(tuple(values[int(part)] if index % 2 else part for index, part in enumerate(parts)))
+    return Text(tuple(values[int(part)] if index % 2 else kind(part) for index, part in enumerate(parts)))

@@ -312,6 +312,14 @@ class TrackedValue:
         """Whether it is a Secret's content."""
         return is_content(self.provenance)
 
+    @property
+    def is_of_parent(self) -> bool:
+        """Whether it is a field of the parent, as it is there."""
+        source = self.provenance[0] if len(self.provenance) == 1 else None
+        if source is None or not source.of_parent or source.path is None:
+            return False
+        return bool(value_at(source.body, source.path, missing) == self.value)
+
     def readable(self) -> TrackedValue | UnknownValue:
         """The value for a document: unknown while a child that it comes from is not ready."""
         unready = unready_children(self.provenance)

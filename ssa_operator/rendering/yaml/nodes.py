@@ -8,7 +8,7 @@ Promises:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from msgspec import Struct, field
@@ -48,6 +48,8 @@ class SlotValues(Struct, frozen=True):
     """The numbers of the large values that a document has already."""
     tracked: bool = False
     """Whether values of the cluster are among them; then `build` returns TrackedValue and UnknownValue, too."""
+    has_yaml: bool = False
+    """Whether `to_yaml` made a part of the text around them of a value."""
 
     def count(self, number: int) -> None:
         """Count a large value. Raises LimitError if aliases repeat large values too often."""
@@ -214,18 +216,51 @@ def _by_name(node: Fields, slots: SlotValues) -> FieldsByName:
 
 def is_written(node: Node, path: FieldPath) -> bool:
     """Whether the text of the template writes each key of a path, so that none of them comes with a value."""
+    return node_at(node, path) is not None
+
+
+def node_at(node: Node, path: FieldPath) -> Node | None:
+    """The text of a field, None if a part of its path comes with a value."""
     for part in path:
         below: Node | None = None
         if isinstance(node, Fields):
             below = next((value for key, value, _ in node.entries if key == part), None)
             if below is None:
-                return any(is_written(other, path) for other in node.merged)
+                return next((found for other in node.merged if (found := node_at(other, path))), None)
         elif isinstance(node, Items) and isinstance(part, int) and part < len(node.nodes):
             below = node.nodes[part]
         if below is None:
-            return False
+            return None
         node, path = below, path[1:]
-    return True
+    return node
+
+
+def value_paths(
+    node: Node | None, body: Any, slots: SlotValues, path: FieldPath = ()
+) -> Iterator[tuple[FieldPath, bool]]:
+    """The outermost fields of a document that come with a value, unless this is a field of the parent as it is, which a
+    traced render knows; each with whether its own name does.
+    """
+    body = untracked(body)
+    if slots.has_yaml:
+        yield (*path, ""), True
+    elif isinstance(node, Fields) and isinstance(body, dict) and not node.merged:
+        for key, below, _ in node.entries:
+            if isinstance(key, str):
+                yield from value_paths(below, body[key], slots, (*path, key))
+            else:
+                yield (*path, ""), True
+    elif isinstance(node, Items) and isinstance(body, list):
+        for at, below in enumerate(node.nodes):
+            yield from value_paths(below, body[at], slots, (*path, at))
+    elif not isinstance(node, Constant) and not _is_of_parent(node, slots):
+        yield path, False
+
+
+def _is_of_parent(node: Node | None, slots: SlotValues) -> bool:
+    numbers = (node.number,) if isinstance(node, Slot) else node.parts if isinstance(node, Mixed) else ()
+    values = [slots.values[each] for each in numbers if isinstance(each, int)]
+    return bool(values) and all(isinstance(each, TrackedValue) and each.is_of_parent for each in values)
 
 
 def find_location(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,7 +34,16 @@ from ssa_operator.rendering.values.tracked_values import (
     merge_provenance,
     untracked,
 )
-from ssa_operator.rendering.yaml.nodes import DocumentError, FieldsByName, Node, SlotValues, find_location, is_written
+from ssa_operator.rendering.yaml.nodes import (
+    DocumentError,
+    FieldsByName,
+    Node,
+    SlotValues,
+    find_location,
+    is_written,
+    node_at,
+    value_paths,
+)
 
 GENERATED_NAME = "generateName can't be applied, because each apply would create another object"
 """Ends the problem of an object that has a generateName and no name."""
@@ -55,18 +64,24 @@ class _FieldLocations:
     def __call__(self, path: FieldPath) -> SourceLocation:
         return find_location(self.node, (*self.prefix, *path), self.slots, self._known)
 
+    @property
+    def written(self) -> Node | None:
+        """The text of the document itself, None if it comes with a value."""
+        return node_at(self.node, self.prefix)
+
     def is_written(self, path: FieldPath) -> bool:
         """Whether the text of the template writes the field's keys."""
         return is_written(self.node, (*self.prefix, *path))
 
 
 def manifests(
-    node: Node, slots: SlotValues, parent: Mapping[str, Any] = NO_PARENT
+    node: Node, slots: SlotValues, parent: Mapping[str, Any] = NO_PARENT, *, lost: bool = False
 ) -> Iterator[Document | RenderProblem | Wait]:
     """The manifests of one YAML document, rendered for a parent: a problem for an invalid one, a wait for one with an
     unknown value.
 
-    The namespace of a waiting manifest is '' if it names none.
+    The namespace of a waiting manifest is '' if it names none. `lost`: whether a Secret's content became text or a key
+    of the file without a provenance, so that each value may be content whose origin isn't known to be the parent.
     """
     try:
         body: Any = node.build(slots)
@@ -95,9 +110,10 @@ def manifests(
                 TrackedValue(item, provenance) if provenance else item,
                 _FieldLocations(node, slots, ("items", index)),
                 parent,
+                lost=lost,
             )
     else:
-        yield _manifest(body, _FieldLocations(node, slots), parent)
+        yield _manifest(body, _FieldLocations(node, slots), parent, lost=lost)
 
 
 def _is_list(body: Any) -> bool:
@@ -124,17 +140,21 @@ def _has_text(body: dict[str, Any], field: str, text: str) -> bool:
     return isinstance(found, str) and found == text
 
 
-def _manifest(body: Any, location_of: _FieldLocations, parent: Mapping[str, Any]) -> Document | RenderProblem | Wait:
+def _manifest(
+    body: Any, location_of: _FieldLocations, parent: Mapping[str, Any], *, lost: bool
+) -> Document | RenderProblem | Wait:
     dependencies: tuple[Dependency, ...] = ()
     origin_of = None
-    secret = NO_SECRET_FIELDS
+    secret = (
+        _secret_fields(body, [*value_paths(location_of.written, body, location_of.slots)]) if lost else NO_SECRET_FIELDS
+    )
     if location_of.slots.tracked:
         tracked: list[TrackedValue | UnknownValue] = []
         traced = body
         body = strip_provenance(body, tracked)
         dependencies = dependencies_of(merge_provenance(*(value.provenance for value in tracked)))
         if any(is_content(value.provenance) for value in tracked):
-            secret = secret_fields(traced)
+            secret |= secret_fields(traced)
         if is_traced(tracked):
             origin_of = FieldOrigins(traced)
         awaited = [awaited for value in tracked if isinstance(value, UnknownValue) for awaited in value.awaited]
@@ -178,7 +198,10 @@ def _manifest(body: Any, location_of: _FieldLocations, parent: Mapping[str, Any]
 
 def secret_fields(body: Any) -> SecretFields:
     """The fields that hold a Secret's content, of a document with provenance."""
-    found = [*content_paths(body)]
+    return _secret_fields(body, [*content_paths(body)])
+
+
+def _secret_fields(body: Any, found: Sequence[tuple[FieldPath, bool]]) -> SecretFields:
     is_secret = isinstance(body, dict) and _has_text(body, "apiVersion", "v1") and _has_text(body, "kind", "Secret")
 
     plain = strip_provenance(body, [])

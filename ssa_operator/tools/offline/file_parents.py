@@ -43,6 +43,7 @@ from ssa_operator.reconcile.observation import RECONCILE_AT
 from ssa_operator.reconcile.observe import Observer
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.outcome import Result
+from ssa_operator.reconcile.parent_records.requests import without_unrecordable
 from ssa_operator.reconcile.parent_state import Parents, ParentState
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.planner import Planner
@@ -232,9 +233,11 @@ class FileParents:
         return await self._plan(self._shared.controllers.folders[key.folder], live)
 
     async def _plan(self, parents: Parents, live: LiveObject) -> tuple[Observed, Rendered, Plan, ParentSecrets]:
-        reconcile = Reconcile.begin(self._shared.cluster, parents.parent(live), parents.state(live), Cause.PARENT)
+        parent = parents.parent(live)
+        reconcile = Reconcile.begin(self._shared.cluster, parent, parents.state(live), Cause.PARENT)
         observed, rendered = await self._observer.observe(reconcile)
-        return observed, rendered, await self._planner.plan(reconcile, observed, rendered), reconcile.state.secrets
+        plan = without_unrecordable(await self._planner.plan(reconcile, observed, rendered), parent)
+        return observed, rendered, plan, reconcile.state.secrets
 
     async def _remember_render(self, parents: Parents, live: LiveObject) -> None:
         """Remember what the templates render for the parent before the file is applied, so that changes by the file do

@@ -49,6 +49,7 @@ from ssa_operator.reconcile.parent_state import Parents, ParentState
 from ssa_operator.reconcile.plan import Plan, steps_of
 from ssa_operator.reconcile.planner import Planner
 from ssa_operator.reconcile.render_history import RenderHistory
+from ssa_operator.reconcile.secrets.parent_secrets import with_render
 from ssa_operator.reconcile.step import Step
 from ssa_operator.reconcile.suspension.rules import is_suspended, outcomes_while_suspended
 from ssa_operator.rendering.folder.loaded_folders import Sources
@@ -176,7 +177,8 @@ class Preview:
 
         Raises ApiError.
         """
-        reconcile = Reconcile.begin(self._cluster, parent, state or ParentState(), Cause.PARENT)
+        state = state or ParentState()
+        reconcile = Reconcile.begin(self._cluster, parent, state, Cause.PARENT)
         observed, rendered = await self._observer.observe(reconcile)
         finalization = None
         if parent.live.deleting:
@@ -184,12 +186,19 @@ class Preview:
             plan = finalization.plan
         else:
             plan = without_unrecordable(await self._planner.plan(reconcile, observed, rendered), parent)
+        secrets = reconcile.state.secrets
+        if any(fields.name_object for fields in secrets.children.values()):
+            # A name that is made of the parent's only is no content, which a traced render knows.
+            traced = self._observer.renderer.render_traced(parent, plan.observed)
+            if not traced.problems:
+                known = with_render(state.secrets, traced, parent, self._cluster.children)
+                secrets = replace(secrets, children=known.children)
         return Planned(
             parent=parent,
             observed=plan.observed,
             rendered=rendered,
             plan=plan,
-            secrets=reconcile.state.secrets,
+            secrets=secrets,
             finalization=finalization,
         )
 

@@ -39,6 +39,7 @@ from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.observation import make_observed
 from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents
 from ssa_operator.reconcile.outcome import Outcome
+from ssa_operator.reconcile.parent_records.requests import without_unrecordable
 from ssa_operator.reconcile.parent_records.rules import read_parent_records
 from ssa_operator.reconcile.plan import Plan, make_plan
 from ssa_operator.reconcile.replicas.rules import ScalePaths
@@ -206,7 +207,7 @@ class Snapshot:
             finalization = make_finalization(observed, rendered, DeletionContext(now=self.taken))
             plan = finalization.plan
         else:
-            plan = make_plan(observed, rendered)
+            plan = without_unrecordable(make_plan(observed, rendered), parent)
         self._claims.claim(live.uid, plan)
         return Planned(
             parent=parent,

@@ -18,11 +18,11 @@ from typing import Any
 
 from ssa_operator.objects.scalars import amount
 from ssa_operator.objects.source_location import FieldPath
+from ssa_operator.rendering.yaml.to_yaml import AnnotatedLine, yaml_lines
 from ssa_operator.schema.field_errors import FieldError, error_field
 from ssa_operator.schema.operator_fields import COLUMNS, spec_fields, status_fields
 from ssa_operator.schema.samples import Sampler
 from ssa_operator.schema.short_schema.field_texts import PRESERVED
-from ssa_operator.tools.printing import AnnotatedLine, yaml_lines
 from ssa_operator.tools.scaffold.fields import QUANTITY
 from ssa_operator.tools.scaffold.names import ResourceNames
 

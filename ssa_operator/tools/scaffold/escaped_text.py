@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ssa_operator.objects.source_location import FieldPath
-from ssa_operator.tools.printing import yaml_lines
+from ssa_operator.rendering.yaml.to_yaml import yaml_lines
 
 _SYNTAX = re.compile(r"\{\{|\{%|\{#")
 _ENDRAW = "endraw"

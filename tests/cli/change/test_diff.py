@@ -38,6 +38,9 @@ stringData:
 """
 
 
+SECRET_OF = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: {{{{ name }}}}\nstringData:\n  {data}\n"
+
+
 async def applied(desk: Desk, client: Client, templates: Path, *parents: dict[str, Any]) -> None:
     """Have an operator make these parents ready."""
     options = Options(templates=(templates,), namespaces=(desk.namespace,), listen=None)
@@ -94,6 +97,64 @@ async def test_changes_of_the_templates_name_their_line_and_secrets_are_hashed(
     changed = [line.strip() for line in out.splitlines() if "(hash " in line and line.strip()[0] in "+-"]
     assert [line.partition(": (hash ")[0] for line in changed] == ["-  word", "+  word"]
     assert len(set(changed)) == 2
+
+
+async def test_only_what_an_earlier_template_generated_is_hidden_in_a_diff(
+    desk: Desk, client: Client, templates: Path
+) -> None:
+    secret = SECRET_OF.format(data="word: {{ generated() }}")
+    pin = "{{ child('Secret', name).data.word | b64decode }}"
+    only(
+        templates,
+        a=map_template("a", one="'gone-1'", two="'2'"),
+        b=map_template("b", one="'gone-2'"),
+        c=map_template("c", pin=pin[3:-3], other="'1'"),
+        secret=secret,
+    )
+    await applied(desk, client, templates, echo("web"))
+    word = base64.b64decode((await desk.read("secrets", "web"))["data"]["word"]).decode()
+    only(templates, a=map_template("a", two="'3'"), c=map_template("c", pin=pin[3:-3]), secret=secret)
+    code, out, err = await diff(desk, templates, "echo/web")
+    assert (code, err) == (1, "")
+    for shown in (
+        "-  one: gone-1",
+        "-  two: '2'",
+        "+  two: '3'",
+        "-  one: gone-2",
+        f"prune ConfigMap {desk.namespace}/web-b",
+    ):
+        assert shown in out, out
+    assert "-  other: (hash " in out, "it was beside the generated value"
+    assert word not in out
+
+
+async def test_what_an_object_is_and_what_its_template_writes_as_a_literal_is_no_secret(
+    desk: Desk, templates: Path
+) -> None:
+    await desk.kubectl("create", "secret", "generic", "vault", "--from-literal=pw=correct-horse")
+    config = """\
+{% set users = {lookup("v1", "Secret", "vault").data.pw | b64decode: "admin"} %}
+apiVersion: v1
+kind: Secret
+metadata:
+  name: prometheus-{{ name }}
+  labels: {app: prometheus, instance: "{{ name }}"}
+stringData:
+  prometheus.yaml: {{ {"users": users} | to_yaml | b64encode }}
+  region: eu
+"""
+    only(templates, a=config)
+    await desk.apply(echo("web"))
+    found = (await objects(desk, templates, "echo/web"))["Secret/prometheus-web"]
+    for shown in (
+        "kind: Secret",
+        "name: prometheus-web",
+        "app: prometheus",
+        "instance: web",
+        "prometheus.yaml: (hash ",
+    ):
+        assert shown in found["diff"], found["diff"]
+    assert "correct-horse" not in json.dumps(found)
 
 
 @pytest.mark.exhaustive

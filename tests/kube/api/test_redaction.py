@@ -192,6 +192,22 @@ def test_beside_a_stored_content_an_error_quotes_what_was_sent_only() -> None:
     assert found.words.message == body["message"]
 
 
+def test_a_refused_key_or_label_that_was_sent_is_quoted_and_equal_causes_are_one() -> None:
+    refused = "Invalid value: {}: name part must consist of alphanumeric characters"
+    causes = [
+        {"field": f"metadata.{field}", "reason": "FieldValueInvalid", "message": refused.format(json.dumps(value))}
+        for field, value in [("annotations", "thisIs-"), ("labels", "a!"), ("labels", "hunter2"), ("labels", "hunter3")]
+    ]
+    metadata = {"annotations": {"thisIs-": "x"}, "labels": {"b": "a!"}}
+    sent = json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}).encode()
+    body = json.dumps(status(422, "Invalid", "hunter2", causes=causes)).encode()
+    assert read_error_status(422, body, sent=sent, quotes_sent_only=True).message.split("; ") == [
+        "metadata.annotations: " + refused.format('"thisIs-"'),
+        "metadata.labels: " + refused.format('"a!"'),
+        "metadata.labels: Invalid value: name part must consist of alphanumeric characters",
+    ]
+
+
 def test_what_is_done_follows_from_the_words_before_redaction() -> None:
     message = "request to convert CR from an invalid group/version: example.com/v1"
     body = json.dumps(status(500, "InternalError", message)).encode()

@@ -50,12 +50,41 @@ def test_items_without_a_name_and_other_shapes_are_all_hidden(value: Any) -> Non
     assert PW not in json.dumps(shown(config_map(args=value), sent, ("args", 0, "value")))
 
 
-def test_what_an_earlier_render_wrote_is_hidden_only_if_the_templates_read_secrets() -> None:
+def test_what_an_earlier_render_wrote_is_hidden_if_the_templates_read_secrets_of_others() -> None:
     live = config_map(owned=("old", "new"), data={"old": PW, "new": "a", "of-others": "b"})
     sent = config_map(data={"new": "a"})
+    others = {"reads": True, "read_others": True}
     assert shown(live, sent)["data"] == live["data"]
-    assert shown(live, sent, reads=True)["data"] == {"old": "HIDDEN", "new": "a", "of-others": "b"}
-    assert shown(live, None, reads=True)["data"] == {"old": "HIDDEN", "new": "HIDDEN", "of-others": "b"}
+    assert shown(live, sent, **others)["data"] == {"old": "HIDDEN", "new": "a", "of-others": "b"}
+    assert shown(live, None, **others)["data"] == {"old": "HIDDEN", "new": "HIDDEN", "of-others": "b"}
+
+
+def test_what_an_earlier_render_wrote_is_shown_if_the_templates_only_generate_values_elsewhere() -> None:
+    live = config_map(owned=("old", "new"), data={"old": "1", "new": "a"})
+    assert shown(live, config_map(data={"new": "a"}), reads=True)["data"] == live["data"]
+    assert shown(live, None, reads=True)["data"] == live["data"]
+
+
+def test_what_an_earlier_render_wrote_beside_content_is_hidden() -> None:
+    live = config_map(owned=("old", "new", "pw"), data={"old": PW, "new": "a", "pw": PW})
+    sent = config_map(data={"pw": PW})
+    assert shown(live, sent, ("data", "pw"), reads=True)["data"] == dict.fromkeys(live["data"], "HIDDEN")
+
+
+def test_what_an_earlier_render_wrote_where_an_object_of_the_kind_holds_content_is_hidden() -> None:
+    live = config_map(owned=("old", "pw"), data={"old": "b", "pw": PW})
+    found = shown(live, None, reads=True, of_kind=(("data", "pw"),))
+    assert found["data"] == {"old": "b", "pw": "HIDDEN"}
+
+
+def test_a_value_that_a_reference_replaces_is_hidden() -> None:
+    tree: dict[str, Any] = {
+        "f:env": {'k:{"name":"A"}': {"f:name": {}, "f:value": {}}, 'k:{"name":"PW"}': {"f:name": {}, "f:value": {}}}
+    }
+    live = config_map(("x",), env=[{"name": "A", "value": "a"}, {"name": "PW", "value": PW}])
+    live["metadata"]["managedFields"][0]["fieldsV1"] = tree
+    sent = config_map(env=[{"name": "PW", "valueFrom": {"secretKeyRef": {"name": "s", "key": "pw"}}}])
+    assert [each["value"] for each in shown(live, sent, reads=True)["env"]] == ["a", "HIDDEN"]
 
 
 def test_messages_of_other_controllers_are_hidden_where_an_object_holds_content() -> None:

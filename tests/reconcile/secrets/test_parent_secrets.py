@@ -47,7 +47,7 @@ def test_a_secret_that_changes_leaves_nothing_but_paths() -> None:
         before = known
         known = after(known, "a", chance.randbytes(1000).hex(), CHILD)
         assert version == 0 or known is before
-    assert known == ParentSecrets(children={CHILD: SecretFields((("data", "a"),))}, read=True)
+    assert known == ParentSecrets(children={CHILD: SecretFields((("data", "a"),))}, read=True, read_others=True)
 
 
 def test_a_field_that_once_held_content_stays_one_while_the_child_exists() -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ssa_operator.objects.live_object import MANAGER, LiveObject
-from ssa_operator.objects.render_result import RenderProblem, StatusFields
+from ssa_operator.objects.render_result import Rendered, RenderProblem, StatusFields
+from ssa_operator.objects.secret_fields import ParentSecrets, SecretFields
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.plan import Plan, make_plan
+from ssa_operator.reconcile.secrets.redacted_report import redacted_outcomes
 from ssa_operator.reconcile.status.report import Report, make_idle_report, make_report
 from ssa_operator.reconcile.status.verdict import Verdict
 from ssa_operator.reconcile.step import FailureReason
-from tests.objects.example_objects import child, config_map, observed, parent, rendered
+from ssa_operator.rendering.jinja.predicates import compile_predicate
+from tests.objects.example_objects import child, config_map, document, observed, parent, rendered
 
 NOON = 1_767_268_800.0
 """2026-01-01T12:00:00Z."""
@@ -169,3 +173,14 @@ def test_a_parent_for_which_nothing_is_applied_is_rendered_again_at_the_time_of_
     stalled = Verdict(ready=False, reason="Forbidden", message="may not", stalled=True)
     report = make_idle_report(parent(), stalled, [child("a")], StatusFields(again_at=60.0), 1.0)
     assert report.again_at == 60.0
+
+
+def test_a_rule_of_readiness_quotes_nothing_of_an_object_that_holds_a_secrets_content() -> None:
+    rule = compile_predicate("fail('no ' ~ data.pw)")
+    plan = make_plan(observed(), Rendered(documents=(replace(document(config_map()), ready_when=rule),), digest="t1"))
+    live = LiveObject.of({**child().body, "data": {"pw": "hunter2"}})
+    outcome = Outcome(step=plan.steps[0], result=Result.UNCHANGED, live=live)
+    assert "no hunter2" in report(plan, outcome).verdict.message
+    secrets = ParentSecrets(children={plan.steps[0].identity: SecretFields((("data", "pw"),))})
+    message = report(plan, *redacted_outcomes([outcome], secrets)).verdict.message
+    assert message == "ConfigMap default/settings: ready-when fail('no ' ~ data.pw) is false"
