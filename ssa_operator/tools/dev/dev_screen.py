@@ -1,9 +1,9 @@
 """Draws the screen of `ssa-operator dev`.
 
 Promises:
-- The screen has exactly the lines of the terminal, from 80x24 on: a title, the lines with KUBECONFIG and the web view, the tree, the
-  whole message of the selected line, errors and Events, and the keys. While the cluster is still starting, a line below
-  the title says so. If the control plane is gone, the title says so.
+- The screen has exactly the lines of the terminal, from 80x24 on: a title, the lines with KUBECONFIG and the address of
+  the web view, the tree, the whole message of the selected line, errors and Events, and the keys. While the cluster is
+  still starting, a line below the title says so. If the control plane is gone, the title says so.
 - The selected line is always visible.
 - States and ages stand in columns.
 - An error is shown once, with its file and line, as long as it lasts: not again as a message or an Event. Events are
