@@ -46,7 +46,9 @@ def idle_verdict(reconcile: Reconcile) -> Verdict | None:
     if account and (why := refusal(account, live.identity, cluster_scope=settings.cluster_scope)):
         return _stalled(ReadyReason.CLUSTER_SCOPED, why)
     if live.deleting and FINALIZER not in live.metadata.finalizers:
-        return deleting(CHILDREN_STAY if parent.orphans_children else "is being deleted; its children go with it")
+        return deleting(
+            CHILDREN_STAY if parent.orphans_children else "the parent is being deleted; its children go with it"
+        )
     if parent.is_abandoned and not live.deleting:
         return _stalled(ReadyReason.RENDER_FAILED, _ABANDONED.format(parent.folder.name))
     if why := unreadable_records_message(live):

@@ -32,8 +32,8 @@ know it: `Delete` deletes them, `Orphan` leaves them.
 _DECISIONS = {"Delete": False, "Orphan": True}
 
 CHILDREN_STAY = (
-    "is being deleted without its children (--cascade=orphan): they stay, and no finalize hook runs; a parent that is "
-    "created again under this name takes them back"
+    "the parent is being deleted without its children (--cascade=orphan): they stay, and no finalize hook runs; a "
+    "parent that is created again under this name takes them back"
 )
 """What the status and an Event say of the parent."""
 
