@@ -233,7 +233,7 @@ class LiveObject:
 
     def as_partial(self) -> LiveObject:
         """The object reduced to what identifies its owner: names, versions and times, the operator's labels, the owner
-        references that can be a parent's, and whether the operator owns fields of it.
+        references that can be a parent's, and whether the operator owns fields of it, and since when.
         """
         metadata = self.metadata
         uids, limit, annotations = {self.parent_uid}, _PARTIAL_OWNERS, {}
@@ -245,7 +245,8 @@ class LiveObject:
         # The API server bounds no field of an owner reference, and no reference to a parent is longer.
         owners = [each for each in owners if len(each.api_version + each.kind + each.name + each.uid) <= _OWNER_LENGTH]
         owners.sort(key=lambda each: not each.controller)
-        own = {"manager": MANAGER, "operation": "Apply", "fieldsV1": {"f:metadata": {}}}
+        time = split_entry(self.own_entry())[0].decode()
+        own = {"manager": MANAGER, "operation": "Apply", "time": time, "fieldsV1": {"f:metadata": {}}}
         kept = {
             "name": metadata.name,
             "namespace": metadata.namespace,

@@ -82,7 +82,14 @@ def child(name: str = "settings", uid: str = "c-1", owner: str = PARENT_UID, **m
                 "ownerReferences": [
                     {"apiVersion": "example.com/v1", "kind": "Echo", "name": "web", "uid": owner, "controller": True}
                 ],
-                "managedFields": [{"manager": MANAGER, "operation": "Apply", "fieldsV1": {"f:data": {"f:a": {}}}}],
+                "managedFields": [
+                    {
+                        "manager": MANAGER,
+                        "operation": "Apply",
+                        "time": "2025-01-01T00:00:00Z",
+                        "fieldsV1": {"f:data": {"f:a": {}}},
+                    }
+                ],
             }
             | metadata,
         )

@@ -22,11 +22,12 @@ from ssa_operator.reconcile.finalization.requests import (
 from ssa_operator.reconcile.finalization.rules import Finalization
 from ssa_operator.reconcile.idle_reports import deleting, report_existing_children
 from ssa_operator.reconcile.impersonation.reviews import ANSWER_LIFETIME
-from ssa_operator.reconcile.orphaning.requests import leave_children, release_children
-from ssa_operator.reconcile.orphaning.rules import children_stay, undecided_message
+from ssa_operator.reconcile.orphaning.requests import leave_children, read_children_stay, release_children
+from ssa_operator.reconcile.orphaning.rules import undecided_message
 from ssa_operator.reconcile.parent_records.requests import save_parent_records
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.phases import Phases
+from ssa_operator.reconcile.prune.rules import is_owned
 from ssa_operator.reconcile.secrets.redacted_report import redacted_finalization, redacted_outcomes
 from ssa_operator.reconcile.status.report import Report, due_at, make_deletion_report
 from ssa_operator.reconcile.status.reporter import MakeReport
@@ -35,17 +36,21 @@ from ssa_operator.reconcile.status.reporter import MakeReport
 async def finalize(reconcile: Reconcile, phases: Phases) -> Report:
     """Reconcile a parent that is being deleted. Raises ApiError, CredentialsError and Postponed."""
     observed, rendered = await phases.observer.observe(reconcile)
-    stay = children_stay(observed, reconcile.parent.orphans_children)
+    stay = await read_children_stay(reconcile, observed)
     if stay:
         return await leave_children(reconcile, phases)
     deletion = await phases.planner.plan_deletion(reconcile, observed, rendered)
-    if deletion.finished:
-        return await _release(reconcile, deletion, phases)
     live, namespace = reconcile.parent.live, reconcile.parent.live.identity.namespace
-    ends = await ending_namespaces([namespace], live, reconcile.cluster) if stay is None else {}
-    if stay is None and not (namespace in ends and ends[namespace].takes_parent):
+    # Without the finalizer, the garbage collector deletes the children that have an owner reference.
+    is_open = stay is None and not (
+        deletion.finished and not any(is_owned(each, live.uid) for each in observed.children.own)
+    )
+    ends = await ending_namespaces([namespace], live, reconcile.cluster) if is_open else {}
+    if is_open and not (namespace in ends and ends[namespace].takes_parent):
         verdict = replace(deleting(undecided_message(observed)), stalled=True)
         return await report_existing_children(reconcile, verdict, phases)
+    if deletion.finished:
+        return await _release(reconcile, deletion, phases)
     outcomes = await _act(reconcile, deletion, phases)
     report = await _report(reconcile, deletion, rendered, outcomes, phases)
     return await phases.publisher.publish(reconcile, report)

@@ -56,6 +56,7 @@ from ssa_operator.reconcile.finalization.deletion_cycles import may_wait_for_par
 from ssa_operator.reconcile.finalization.hooks import DONE, is_done, is_failed_job, order_hooks, plan_hooks
 from ssa_operator.reconcile.finalization.stuck_deletions import deletion_text
 from ssa_operator.reconcile.observed import Observed
+from ssa_operator.reconcile.orphaning.rules import proves_deletion
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.parent_records.rules import HOOK, ParentRecords, identity_key
 from ssa_operator.reconcile.plan import Plan
@@ -311,7 +312,7 @@ def _is_proven(observed: Observed, others: Iterable[Step]) -> bool:
     if FOREGROUND in observed.parent.metadata.finalizers:
         return False
     lives = (step.live for step in others if step.live is not None and not step.live.deleting)
-    return any(is_owned(live, observed.parent.uid) for live in lives)
+    return any(proves_deletion(live, observed.parent) for live in lives)
 
 
 def _records_before_acting(observed: Observed, hooks: Sequence[Step], *, begins: bool, proven: bool) -> ParentRecords:

@@ -1,7 +1,9 @@
-"""Removes the finalizer of a parent that is deleted without its children, and the owner references that these got back
-meanwhile (reconcile.orphaning.rules).
+"""Reads whether a parent is deleted without its children. Removes the finalizer of such a parent, and the owner
+references that the children got back meanwhile (reconcile.orphaning.rules).
 
 Promises:
+- A child proves something as the API server has it, and not as a watch that may be behind shows it. One is read, and
+  only if it decides.
 - The status and an Event say that the children stay, before the operator's finalizer goes.
 - Before the operator's finalizer goes, every child is read, and loses an owner reference to the parent. The record of a
   shared object loses the parent.
@@ -25,7 +27,8 @@ from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.finalization.requests import ending_namespaces
 from ssa_operator.reconcile.idle_reports import deleting, report_existing_children
-from ssa_operator.reconcile.orphaning.rules import CHILDREN_STAY, orphan_patch
+from ssa_operator.reconcile.observed import Observed
+from ssa_operator.reconcile.orphaning.rules import CHILDREN_STAY, children_stay, orphan_patch, proof_of_deletion
 from ssa_operator.reconcile.parent_records.requests import read_again, save_parent_records
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.phases import Phases
@@ -38,6 +41,26 @@ ATTEMPTS = 3
 """How often a child is read in one reconcile if others change its owners meanwhile; the garbage collector does. How
 often the status is written again if others change the parent.
 """
+
+
+async def read_children_stay(reconcile: Reconcile, observed: Observed) -> bool | None:
+    """Whether the children of a parent in deletion stay, None if a user has to decide. Raises ApiError and
+    CredentialsError.
+    """
+    seen, cluster = reconcile.parent.orphans_children, reconcile.cluster
+    proof = proof_of_deletion(observed, seen)
+    if proof is not None:
+        identity = proof.identity
+        try:
+            resource = await cluster.children.resource(identity.group_kind, proof.version)
+            proof = await cluster.operator_client.find(resource, identity.name, identity.namespace)
+        except UnknownKind:
+            proof = None
+        except ApiError as error:
+            if not error.forbidden:
+                raise
+            proof = None
+    return children_stay(observed, seen, proof)
 
 
 async def leave_children(reconcile: Reconcile, phases: Phases) -> Report:

@@ -93,7 +93,14 @@ class Cluster:
         ending = {self.terminating: EndingNamespace(reason="is being deleted")} if self.terminating else {}
         children = replace(seen.children, own=tuple(self.objects.values()))
         return make_finalization(
-            replace(seen, parent=parent(), children=children, ending_namespaces=ending), rendered, context
+            replace(
+                seen,
+                parent=parent(deletionTimestamp="2026-01-01T00:00:00Z"),
+                children=children,
+                ending_namespaces=ending,
+            ),
+            rendered,
+            context,
         )
 
     def act(self, finalization: Finalization) -> None:

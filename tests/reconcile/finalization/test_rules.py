@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ssa_operator.objects.annotations import Reference
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.kinds import KindState
+from ssa_operator.objects.live_object import MANAGER
 from ssa_operator.objects.render_result import Rendered, StatusFields
 from ssa_operator.reconcile.finalization.rules import (
     DeletionContext,
@@ -72,7 +73,10 @@ def test_hooks_are_done_before_any_deletion_and_the_last_wave_is_deleted_first(
         assert not [entry for entry in cluster.done[first:] if entry.startswith("created")]
 
 
-OWNED: dict[str, Any] = {"ownerReferences": [{"kind": "Echo", "name": "web", "uid": PARENT_UID, "controller": True}]}
+OWNED: dict[str, Any] = {
+    "ownerReferences": [{"kind": "Echo", "name": "web", "uid": PARENT_UID, "controller": True}],
+    "managedFields": [{"manager": MANAGER, "operation": "Apply", "time": "2025-01-01T00:00:00Z", "fieldsV1": {}}],
+}
 
 
 @pytest.mark.exhaustive
