@@ -258,8 +258,6 @@ class Run:
             process.dead.set()
         while self.operators:  # noqa: ASYNC110 - as above
             await asyncio.sleep(0.02)
-        # Times have no fractions: an apply in the second of a deletion may be older or newer.
-        await asyncio.sleep(1)
         await self._act(number)
         self.may_run.set()
         await self._until_ready(count)

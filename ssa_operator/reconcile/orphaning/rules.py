@@ -65,11 +65,12 @@ def proof_of_deletion(observed: Observed, seen: bool | None) -> LiveObject | Non
 
 def proves_deletion(live: LiveObject, parent: LiveObject) -> bool:
     """Whether a child shows that the deletion of its parent takes the children along: the garbage collector would have
-    removed its owner reference before its finalizer `orphan`, and no apply has given the reference back since.
+    removed its owner reference before its finalizer `orphan`, and no apply has given the reference back since. Times
+    have no fractions: an apply in the second of the deletion counts as older, because most are.
     """
     applied = seconds_of(split_entry(live.own_entry())[0].decode())
     began = seconds_of(parent.metadata.deletion_timestamp)
-    return is_owned(live, parent.uid) and applied is not None and began is not None and applied < began
+    return is_owned(live, parent.uid) and applied is not None and began is not None and applied <= began
 
 
 def _has_begun(observed: Observed) -> bool:

@@ -227,9 +227,6 @@ async def test_an_owner_that_an_apply_gave_back_is_taken_away_before_the_parent_
 
 
 async def deleted_while_no_operator_runs(desk: Desk, cascade: str) -> None:
-    # Times have no fractions: an apply in the second of a deletion may be older or newer.
-    second = int(time.time())
-    await until(lambda: time.time() >= second + 1, PATIENCE)
     await desk.kubectl("delete", "echo", "web", f"--cascade={cascade}", "--wait=false")
     await desk.until(ECHOES, "web", lambda body: "orphan" not in body["metadata"]["finalizers"])
 
@@ -320,6 +317,9 @@ async def test_owner_references_that_a_process_with_an_old_view_gave_back_are_no
     # Only the child is left, so that nothing but its owner keeps the garbage collector from it.
     await desk.delete("clusterrole", f"{desk.namespace}-web")
     kept = {field: child["metadata"][field] for field in ("name", "labels", "ownerReferences")}
+    # Times have no fractions: an apply in the second of the deletion counts as older.
+    second = int(time.time())
+    await until(lambda: time.time() >= second + 1, PATIENCE)
     resource, body = await desk.mapper.resource_by_name(MAPS), encode({**child, "metadata": kept})
     await desk.client.apply(resource, desk.namespace, "web-plain", body)
     async with operate(templates=templates):
