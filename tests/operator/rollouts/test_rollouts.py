@@ -186,6 +186,11 @@ async def test_a_rollout_from_the_canary_to_its_undo(
         assert (code, "+  text: two" in out) == (1, True), (out, err)
         code, _, err = await run("diff", "thing/p0", "--revision=9", f"--templates={story.templates}", *where)
         assert (code, "is not stored" in err) == (2, True), err
+        for command in (("status", "things/p0"), ("tree", "thing/p0")):
+            _, out, err = await run(*command, f"--templates={story.templates}", *where)
+            assert f"Thing {namespace}/p0  Ready, revision {first}  " in out, (out, err)
+        _, out, err = await run("plan", f"--templates={story.templates}", *where)
+        assert "rolls out in waves: canary 1, then 3 batches of at most 2\n" in out, (out, err)
         code, _, err = await run("rollout", "status", f"templates/{story.folder}", where[0])
         assert (code, f"did you mean {story.folder}?" in err) == (1, True), err
         code, _, err = await story.rollout("undo", "--to-revision=2")
