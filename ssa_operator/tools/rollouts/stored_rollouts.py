@@ -32,6 +32,7 @@ from ssa_operator.operator.rollouts.rules import (
     undo_target,
     undone,
 )
+from ssa_operator.reconcile.status.conditions import live_condition
 from ssa_operator.rendering.folder.loaded_folders import FolderInputs
 from ssa_operator.tools.rollouts.revision_files import changed_files, differences
 
@@ -50,6 +51,8 @@ class RolloutStatus(Struct, frozen=True, kw_only=True):
     folder: str
     revision: str
     """The revision that all parents are on, or get."""
+    wave: str
+    """The canaries or the number of the wave, '' while none has begun."""
     phase: str
     """Complete, Progressing, Paused, Waiting or Stopped."""
     message: str
@@ -154,10 +157,13 @@ class StoredRollouts(Struct, frozen=True):
     async def status(self) -> RolloutStatus:
         """How far the rollout is. Raises ApiError and CommandError."""
         state = await self.state()
-        members = await self._members(state)
+        found = await self._members(state)
+        members = [member for member, _ in found]
         suspended = [member for member in members if member.suspended]
         updated = [member for member in members if reaches(state, member)]
         phase, message = _phase(self.folder, state, len(updated), len(members))
+        if phase == "Progressing":
+            message += waits_for(state, [each for each in found if reaches(state, each[0])])
         if suspended and state.revision:
             named = ", ".join(map(str, suspended[:_NAMED]))
             more = f" and {len(suspended) - _NAMED} more" if len(suspended) > _NAMED else ""
@@ -165,6 +171,7 @@ class StoredRollouts(Struct, frozen=True):
         return RolloutStatus(
             folder=self.folder,
             revision=state.target,
+            wave=wave_of(state),
             phase=phase,
             message=message,
             parents=len(members),
@@ -247,16 +254,19 @@ class StoredRollouts(Struct, frozen=True):
             raise CommandError(f"no other revision of {self.folder} has succeeded; there is nothing to undo")
         return wanted
 
-    async def _members(self, state: State) -> list[Member]:
-        """The parents of the operator. Raises ApiError."""
+    async def _members(self, state: State) -> list[tuple[Member, str]]:
+        """The operator's parents, each with the time of the last change of its condition Ready. Raises ApiError."""
         try:
             resource = await RESTMapper(self.client).resource_by_name(self.folder)
         except UnknownKind as error:
             raise CommandError(str(error)) from error
-        members: list[Member] = []
+        members: list[tuple[Member, str]] = []
         for namespace in state.namespaces if resource.namespaced and state.namespaces else ("",):
             lives, _ = await self.client.list(resource, namespace, state.selector)
-            members += [stored_member(live, None) for live in lives if not live.deleting]
+            for live in lives:
+                if not live.deleting:
+                    ready = live_condition(live, "Ready") or {}
+                    members.append((stored_member(live, None), str(ready.get("lastTransitionTime", ""))))
         return members
 
 
@@ -339,6 +349,30 @@ def _waits(state: State) -> str:
     return f"no wave begins before its window opens: {state.opens}" if state.opens and not begins(state) else ""
 
 
+def wave_of(state: State) -> str:
+    """The present wave in words, '' while none has begun."""
+    if not state.revision or not state.waves:
+        return ""
+    return "canary" if not (state.undo or state.canaries_done) else f"wave {state.waves}"
+
+
+def waits_for(state: State, reached: Iterable[tuple[Member, str]]) -> str:
+    """What a wave waits for. Each parent that it has reached has the time of the last change of its condition Ready."""
+    active = [(each, since) for each, since in reached if not each.suspended]
+    known = ("", state.target)
+    late = [f"{each} has not got it yet" for each, _ in active if each.runs not in known or each.revision not in known]
+    late += [
+        f"{each} is not Ready since {since}: {each.message}"
+        for each, since in active
+        if each.runs in known and each.revision in known and each.ready_before and not each.ready
+    ]
+    if late:
+        more = f" and {len(late) - _NAMED} more" if len(late) > _NAMED else ""
+        return f"; {'; '.join(late[:_NAMED])}{more}"
+    last = max((since for _, since in active), default="")
+    return f"; they are Ready, the last since {last}, and `settle` is not over" if state.wave else ""
+
+
 def _phase(folder: str, state: State, updated: int, parents: int) -> tuple[str, str]:
     if state.unstored:
         return (
@@ -351,6 +385,7 @@ def _phase(folder: str, state: State, updated: int, parents: int) -> tuple[str, 
     if state.stopped:
         return "Stopped", f"the rollout of {folder} is stopped: {state.stopped}; {updated} of {parents} updated"
     why = _waits(state)
-    waits = f"waiting for the rollout of {folder} to finish: {updated} of {counted(parents, 'parent')} updated"
+    wave = f"{wave_of(state)}, " if state.waves else ""
+    waits = f"waiting for the rollout of {folder} to finish: {wave}{updated} of {counted(parents, 'parent')} updated"
     phase = "Paused" if state.paused and not state.held else "Waiting"
     return (phase, f"{waits}; {why}") if why else ("Progressing", waits)

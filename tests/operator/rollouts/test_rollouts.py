@@ -299,6 +299,10 @@ async def test_a_broken_set_reaches_nobody_else_whatever_becomes_of_its_canary_a
         assert (await story.rollout("resume"))[2].endswith(f"{story.folder} is not paused\n")
         story.write(child("three"), NEVER)
         await desk.until("configmaps", "p0", lambda body: body["data"]["text"] == "three")
+        await desk.ready(story.folder, "p0")
+        code, out, _ = await story.rollout("status", "--no-watch")
+        words = r": canary, 1 of 6 parents updated; they are Ready, the last since \S+Z, and `settle` is not over"
+        assert (code, bool(re.search(words, out))) == (0, True), out
     await desk.delete("controllerrevisions.apps", f"{story.folder}-{first}")
     await desk.delete("controllerrevisions.apps", story.folder)
     async with operate(**options):
