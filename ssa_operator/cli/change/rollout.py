@@ -107,7 +107,7 @@ def history(
         if output is not OutputFormat.TABLE:
             printing.data(data, output)
             return
-        shown = {**data, "changed": ", ".join(data["changed"]), "files": ", ".join(data["files"])}
+        shown = {**data, "changed": ", ".join(data["changed"] or ["<unknown>"]), "files": ", ".join(data["files"])}
         del shown["result"], shown["differences"]
         streams.line(f"{folder} with revision {revision}")
         streams.lines("".join(f"  {name}: {value}\n" for name, value in shown.items() if value and name != "revision"))
@@ -119,13 +119,12 @@ def history(
         return
     rows = []
     for each in (each.data() for each in found):
-        changed = (
-            ", ".join(each["changed"]) if len(each["changed"]) <= _NAMED else counted(len(each["changed"]), "file")
-        )
+        files = each["changed"]
+        changed = "<unknown>" if files is None else counted(len(files), "file")
+        if files and len(files) <= _NAMED:
+            changed = ", ".join(files)
         cause, why = each["changeCause"] or "<none>", each["reason"]
-        rows.append(
-            (str(each["revision"]), each["name"], each["created"], each["state"], changed or "<none>", cause, why)
-        )
+        rows.append((str(each["revision"]), each["name"], each["created"], each["state"], changed, cause, why))
     head = ("REVISION", "NAME", "CREATED", "STATE", "CHANGED", "CHANGE-CAUSE", "REASON")
     width = len(head) if any(row[-1] for row in rows) else -1
     printing.table(head[:width], [row[:width] for row in rows])

@@ -26,7 +26,7 @@ def changed_files(folder: str, before: FolderInputs, after: FolderInputs) -> lis
     found = sorted(path for path in {*one, *other} if one.get(path) != other.get(path))
     if before.overrides != after.overrides:
         found.append("--values")
-    if (before.operator, before.rendering) != (after.operator, after.rendering):
+    if any(getattr(before, each) != getattr(after, each) for each in ("operator", "rendering", "hold_upgrade")):
         found.append(OPERATOR)
     return [path.removeprefix(f"{folder}/") for path in found]
 

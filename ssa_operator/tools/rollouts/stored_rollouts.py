@@ -84,9 +84,9 @@ class ShownRevision(Struct, frozen=True, kw_only=True):
         return (before, after) if isinstance(before, FolderInputs) and isinstance(after, FolderInputs) else None
 
     @property
-    def changed(self) -> list[str]:
-        """The files that it changed."""
-        return changed_files(self.folder, *self.pair) if self.pair is not None else []
+    def changed(self) -> list[str] | None:
+        """The files that it changed, None if that is not known."""
+        return changed_files(self.folder, *self.pair) if self.pair is not None else None
 
     def read(self) -> FolderInputs:
         """What it was compiled from. Raises CommandError."""

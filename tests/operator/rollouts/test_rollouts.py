@@ -172,7 +172,7 @@ async def test_a_rollout_from_the_canary_to_its_undo(
         assert "current" in out.splitlines()[2]
         head, undone, _ = out.splitlines()
         assert head.split() == ["REVISION", "NAME", "CREATED", "STATE", "CHANGED", "CHANGE-CAUSE", "REASON"]
-        assert re.search(r" undone +<none> +<none> +[12] parents? that .*no canary", undone), undone
+        assert re.search(r" undone +<unknown> +<none> +[12] parents? that .*no canary", undone), undone
         code, out, _ = await story.rollout("history", "--revision=3")
         assert (code, "  changed: child.yaml.j2\n" in out, "-  text: two\n+  text: one\n" in out) == (0, True, True), (
             out

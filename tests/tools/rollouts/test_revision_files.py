@@ -35,6 +35,7 @@ INPUTS = FolderInputs(
         ({"data": {}}, ["files/key"]),
         ({"overrides": ()}, ["--values"]),
         ({"operator": {}}, ["the operator"]),
+        ({"hold_upgrade": True}, ["the operator"]),
     ],
 )
 def test_a_revision_names_the_files_that_it_changed(changes: dict[str, Any], named: list[str]) -> None:
