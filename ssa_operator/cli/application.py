@@ -50,7 +50,7 @@ PLUGIN = "kubectl-ssa"
 """The name of the program that kubectl starts for `kubectl ssa`."""
 
 OPTIONS: Mapping[str, Sequence[str]] = {
-    "Templates": ("templates", "crds", "values", "examples"),
+    "Templates": ("templates", "crds", "values", "revision", "examples"),
     "Cluster": ("namespace", "context", "kubeconfig", "name"),
     "Exploration": ("explore", "replay", "seed", "sequences", "steps", "minutes"),
     "Output": ("output", "watch", "as_applied", "log_format", "log_level"),

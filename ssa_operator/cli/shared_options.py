@@ -39,6 +39,12 @@ Values = Annotated[
         help="File with values by template folder, over each folder's _values.yaml (repeatable; the last one wins).",
     ),
 ]
+Revision = Annotated[
+    int | None,
+    typer.Option(
+        "--revision", min=1, metavar="N", help="Show this revision of `rollout history`, not the templates on disk."
+    ),
+]
 Crds = Annotated[list[Path], typer.Option(help="Folder of CRDs (repeatable).")]
 CRDS = [Path("crds")]
 CrdsOfTemplates = Annotated[

@@ -423,7 +423,8 @@ class FolderControllers:
         running.folder, running.is_abandoned = folder, False
         if self.rollouts is not None:
             self.rollouts.follow(running)
-        log.info("%s: its templates changed; %d parents are reconciled", folder.name, len(running))
+        reach = "are reconciled" if running.choose_folder is None else "get them in waves"
+        log.info("%s: its templates changed; %d parents %s", folder.name, len(running), reach)
         for live, key in zip(running, running.all_keys(), strict=True):
             # Even if only its problems changed, because a parent's status reports them.
             changed = running.folder_of(live).digest != before[live.uid]

@@ -18,6 +18,7 @@ from ssa_operator.cli.shared_options import (
     Kubeconfig,
     Namespace,
     OutputOption,
+    Revision,
     Templates,
     Values,
 )
@@ -46,6 +47,7 @@ def diff(
     filename: Filename = None,
     templates: Templates = TEMPLATES,
     values: Values = None,
+    revision: Revision = None,
     namespace: Namespace = "",
     output: OutputOption = OutputFormat.TABLE,
     context: Context = None,
@@ -61,16 +63,20 @@ def diff(
     from ssa_operator.tools.command_target import cluster_target
     from ssa_operator.tools.offline.parent_documents import given_files
     from ssa_operator.tools.plan.changes import changed_parents, changes_data, print_changes
+    from ssa_operator.tools.rollouts.stored_revisions import with_revision
 
     check_folders(templates)
     given = given_files(parents, filename, "name the parents to compare: FILE, -f FILE, or KIND/NAME")
     within = namespace_of(namespace)
     options = Options(templates=tuple(templates), installation=installation_of(values))
 
-    async def compared() -> list[ParentChanges]:
-        return await changed_parents(given, options, within, cluster_target(kubeconfig, context))
+    target = cluster_target(kubeconfig, context)
+    with with_revision(given, options, target, revision) as used:
 
-    found = connection.run(compared(), code=ERROR)
+        async def compared() -> list[ParentChanges]:
+            return await changed_parents(given, used, within, target)
+
+        found = connection.run(compared(), code=ERROR)
     if output is OutputFormat.TABLE:
         console = streams.console(soft_wrap=True)
         for each in found:

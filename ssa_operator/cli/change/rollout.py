@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from ssa_operator.cli.application import Application
-from ssa_operator.cli.shared_options import Context, Kubeconfig, OutputOption, Timeout, example
+from ssa_operator.cli.shared_options import Context, Kubeconfig, OutputOption, Revision, Timeout, example
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.streams import CommandError, OutputFormat
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from ssa_operator.tools.rollouts.stored_rollouts import StoredRollouts
 
 Result = TypeVar("Result")
+
+_NAMED = 3
+"""Changed files that a row names."""
 
 POLL = 1.0
 """Seconds between two looks at a rollout."""
@@ -85,25 +88,46 @@ def status(
 @app.command(epilog=example("ssa-operator rollout history echoes.example.com"))
 def history(
     folder: FolderName,
+    revision: Revision = None,
     output: OutputOption = OutputFormat.TABLE,
     operator_namespace: OperatorNamespace = "",
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """List the revisions of a folder, the oldest first. CHANGE-CAUSE is the annotation `kubernetes.io/change-cause` of
-    the ControllerRevision.
+    """List the revisions of a folder, the oldest first, or show one: its files, and what it changed. CHANGED has the
+    files that differ from the revision before it, CHANGE-CAUSE is the annotation `kubernetes.io/change-cause` of the
+    ControllerRevision.
     """
+    from ssa_operator.objects.messages import counted
     from ssa_operator.tools import printing
 
+    if revision is not None:
+        one = _run(lambda rollouts: rollouts.revision(revision), folder, operator_namespace, context, kubeconfig)
+        data = one.described()
+        if output is not OutputFormat.TABLE:
+            printing.data(data, output)
+            return
+        shown = {**data, "changed": ", ".join(data["changed"] or ["<unknown>"]), "files": ", ".join(data["files"])}
+        del shown["result"], shown["differences"]
+        streams.line(f"{folder} with revision {revision}")
+        streams.lines("".join(f"  {name}: {value}\n" for name, value in shown.items() if value and name != "revision"))
+        streams.lines("".join(f"{line}\n" for line in data["differences"]))
+        return
     found = _run(lambda rollouts: rollouts.history(), folder, operator_namespace, context, kubeconfig)
-    if output is OutputFormat.TABLE:
-        rows = [
-            (str(each["revision"]), each["name"], each["created"], each["state"], each["changeCause"] or "<none>")
-            for each in found
-        ]
-        printing.table(("REVISION", "NAME", "CREATED", "STATE", "CHANGE-CAUSE"), rows)
-    else:
-        printing.data(found, output)
+    if output is not OutputFormat.TABLE:
+        printing.data([each.data() for each in found], output)
+        return
+    rows = []
+    for each in (each.data() for each in found):
+        files = each["changed"]
+        changed = "<unknown>" if files is None else counted(len(files), "file")
+        if files and len(files) <= _NAMED:
+            changed = ", ".join(files)
+        cause, why = each["changeCause"] or "<none>", each["reason"]
+        rows.append((str(each["revision"]), each["name"], each["created"], each["state"], changed, cause, why))
+    head = ("REVISION", "NAME", "CREATED", "STATE", "CHANGED", "CHANGE-CAUSE", "REASON")
+    width = len(head) if any(row[-1] for row in rows) else -1
+    printing.table(head[:width], [row[:width] for row in rows])
 
 
 @app.command(epilog=example("ssa-operator rollout pause echoes.example.com"))

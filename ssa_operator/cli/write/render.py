@@ -13,6 +13,7 @@ Promises:
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -26,6 +27,7 @@ from ssa_operator.cli.shared_options import (
     Filename,
     Kubeconfig,
     OutputOption,
+    Revision,
     Templates,
     Values,
 )
@@ -52,6 +54,7 @@ def render(
     filename: Filename = None,
     templates: Templates = TEMPLATES,
     values: Values = None,
+    revision: Revision = None,
     crds: CrdsOfTemplates = None,
     live: Annotated[
         bool,
@@ -94,21 +97,27 @@ def render(
     if (live or of_cluster) and objects:
         named = f"{given[0]} is in the cluster" if of_cluster else "--live reads the cluster"
         raise CommandError(f"{named}, and --objects replaces it; use one of them", code=2)
-    if live or of_cluster:
-        from ssa_operator.operator.operator_options import Options
-        from ssa_operator.operator.process import connection
-        from ssa_operator.tools.command_target import cluster_target
-        from ssa_operator.tools.plan.previews import rendered_live
+    installation = installation_of(values, None if live or of_cluster else "")
+    with contextlib.ExitStack() as stack:
+        if live or of_cluster or revision is not None:
+            from ssa_operator.operator.operator_options import Options
+            from ssa_operator.operator.process import connection
+            from ssa_operator.tools.command_target import cluster_target
+            from ssa_operator.tools.plan.previews import rendered_live
+            from ssa_operator.tools.rollouts.stored_revisions import with_revision
 
-        options = Options(templates=tuple(templates), installation=installation_of(values))
-        target = cluster_target(kubeconfig, context)
-        found = connection.run(rendered_live(given, options, namespace, target), code=1)
-    else:
-        from ssa_operator.rendering.folder.loaded_folders import load_all
-        from ssa_operator.tools.offline.rendered_parents import rendered_offline
+            options = Options(templates=tuple(templates), installation=installation)
+            target = cluster_target(kubeconfig, context)
+            options = stack.enter_context(with_revision(given, options, target, revision))
+            templates, installation = [*options.templates], options.installation
+        if live or of_cluster:
+            found = connection.run(rendered_live(given, options, namespace, target), code=1)
+        else:
+            from ssa_operator.rendering.folder.loaded_folders import load_all
+            from ssa_operator.tools.offline.rendered_parents import rendered_offline
 
-        sources = load_all(templates, installation=installation_of(values, namespace=""))
-        found = rendered_offline(read_parents(given), sources, crd_folders, objects or (), namespace or "default")
+            sources = load_all(templates, installation=installation)
+            found = rendered_offline(read_parents(given), sources, crd_folders, objects or (), namespace or "default")
     _print(found.steps, output, as_applied)
     for remark in (*found.waits, *found.warnings):
         # A comment in YAML. JSON has no comments, so it goes to standard error.

@@ -58,6 +58,7 @@ from ssa_operator.operator.rollouts.rules import (
     decide,
     first_state,
     lost_state,
+    place_of,
     planned,
     reaches,
     revision_of,
@@ -503,12 +504,19 @@ class Rollouts:
             events.append(_event("RolloutComplete", f"revision {after.target} is rolled out to all parents"))
         for event in events:
             log.log(logging.WARNING if event.warning else logging.INFO, "%s: %s", name, event.note)
+        if after.stopped and not before.stopped and self._prepared is not None and self._prepared.done():
+            note = (
+                f"it stopped the rollout of revision {after.revision}: it was Ready, and is not Ready at that revision"
+            )
+            failed = frozenset(after.failed)
+            for parent in self._folders.get(name, ()):
+                if place_of(parent.uid) in failed:
+                    self._recorder.emit(parent, [_event("RolloutStopped", note, warning=True)])
         if self._decides:
             self._recorder.emit(live, events)
             for revision, result in result_of_change(before, after):
-                await self.store.mark(
-                    name, revision, RevisionResult(result, timestamp(self._clock.now()), after.stopped)
-                )
+                why = "" if result == "Succeeded" else after.stopped or before.stopped
+                await self.store.mark(name, revision, RevisionResult(result, timestamp(self._clock.now()), why))
 
     async def _members(self, known: _Followed, parents: Parents) -> list[Member]:
         """All parents, those of other shards included. Raises ApiError."""

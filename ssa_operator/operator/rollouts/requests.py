@@ -22,6 +22,7 @@ from ssa_operator.operator.rollouts.revisions import (
     REVISIONS,
     ROLLOUT_LABEL,
     STATE_ANNOTATION,
+    RevisionError,
     RevisionResult,
     StoredRevision,
     contents,
@@ -67,6 +68,19 @@ class RevisionStore:
         """What a revision was compiled from. Raises ApiError and RevisionError."""
         objects, _ = await self._client.list(REVISIONS, self.namespace, revision_selector(folder, revision))
         return decode_parts(contents(folder, revision, objects))
+
+    async def contents(self, folder: str) -> list[tuple[StoredRevision, FolderInputs | RevisionError]]:
+        """The stored revisions of a folder, the oldest first, each with what it was compiled from, or why that can't be
+        read. Raises ApiError.
+        """
+        objects, _ = await self._client.list(REVISIONS, self.namespace, folder_selector(folder))
+        found: list[tuple[StoredRevision, FolderInputs | RevisionError]] = []
+        for each in stored_revisions(objects):
+            try:
+                found.append((each, decode_parts(contents(folder, each.revision, objects))))
+            except RevisionError as error:
+                found.append((each, error))
+        return found
 
     async def store(
         self,

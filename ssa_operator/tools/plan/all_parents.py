@@ -68,6 +68,7 @@ async def plan_live(options: Options, target: Target, save: Path | None) -> Plan
         recorder = SnapshotRecorder(cluster=preview.cluster, salt=secrets.token_bytes(16), taken=time.time())
         preview.plan_all_parents()
         await plan_all(preview, preview.parents(), summary, recorder if save is not None else None)
+        summary.note_waves()
         if save is not None:
             data = recorder.write(await opened.mapper.resources())
             with writing(save):
@@ -107,6 +108,7 @@ def plan_against(file: Path, options: Options) -> PlanSummary:
             postponed.append(parent)
             continue
         summary.add(parent_changes(NamedParent(parent=parent), planned, snapshot.outcomes(planned, schemas), salt))
+    summary.note_waves()
     return summary
 
 

@@ -22,6 +22,7 @@ from ssa_operator.reconcile.outcome import Result
 from ssa_operator.reconcile.secrets.masked_object import HASH
 from ssa_operator.tools.plan.changes import STYLES, VERBS, ParentChanges, left_note, notes, object_data
 from ssa_operator.tools.plan.object_changes import ObjectChange
+from ssa_operator.tools.plan.planned_waves import PlannedWaves
 
 NAMES = 5
 """The objects of one detail that are named."""
@@ -91,11 +92,15 @@ class PlanSummary:
     """Held prunes, suspended parents, and how the plan was made."""
     objects: list[tuple[Identity, ObjectChange]] = field(default_factory=list)
     """The changed objects, each with its parent."""
+    waves: dict[str, PlannedWaves] = field(default_factory=dict)
+    """The folders with rollouts."""
 
     def add(self, changes: ParentChanges) -> None:
         """Count one parent."""
-        parent = changes.planned.parent.live.identity
+        parent, folder = changes.planned.parent.live.identity, changes.planned.parent.folder
         self.parents += 1
+        if folder.settings.rollout is not None:
+            self.waves.setdefault(folder.name, PlannedWaves(folder.settings.rollout)).add(changes)
         self.changed_parents += changes.differs or changes.failed
         self.notes += [f"{parent} {note}" for note in changes.notes]
         for problem in changes.problems:
@@ -121,6 +126,10 @@ class PlanSummary:
     def _count(self, kind: GroupKind, name: str) -> None:
         self.totals.add(name)
         self.kinds.setdefault(kind, Counts()).add(name)
+
+    def note_waves(self) -> None:
+        """Note how the changes would roll out."""
+        self.notes += [f"{name} rolls out in waves: {waves}" for name, waves in self.waves.items() if waves.changed]
 
     @property
     def failed(self) -> bool:

@@ -8,7 +8,7 @@ Promises:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -16,11 +16,12 @@ from msgspec import Struct
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
-from ssa_operator.objects.messages import counted, did_you_mean
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.messages import counted, near_names
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.operator.rollouts.driver import stored_member
 from ssa_operator.operator.rollouts.requests import RevisionStore
-from ssa_operator.operator.rollouts.revisions import StoredRevision, read_state, state_folder
+from ssa_operator.operator.rollouts.revisions import RevisionError, StoredRevision, read_state, state_folder
 from ssa_operator.operator.rollouts.rules import (
     Member,
     RefusedError,
@@ -31,6 +32,9 @@ from ssa_operator.operator.rollouts.rules import (
     undo_target,
     undone,
 )
+from ssa_operator.reconcile.status.conditions import live_condition
+from ssa_operator.rendering.folder.loaded_folders import FolderInputs
+from ssa_operator.tools.rollouts.revision_files import changed_files, differences
 
 LOOK = 0.5
 """Seconds between two looks at whether the operator has begun an undo."""
@@ -47,6 +51,8 @@ class RolloutStatus(Struct, frozen=True, kw_only=True):
     folder: str
     revision: str
     """The revision that all parents are on, or get."""
+    wave: str
+    """The canaries or the number of the wave, '' while none has begun."""
     phase: str
     """Complete, Progressing, Paused, Waiting or Stopped."""
     message: str
@@ -57,6 +63,58 @@ class RolloutStatus(Struct, frozen=True, kw_only=True):
     """Those of them that are Ready."""
     suspended: Sequence[str]
     """The parents that it skips."""
+
+
+class ShownRevision(Struct, frozen=True, kw_only=True):
+    """A stored revision, as a user sees it."""
+
+    folder: str
+    stored: StoredRevision
+    state: str
+    """In progress, current, last succeeded, succeeded, stopped, superseded or undone; '' if that is not known."""
+    inputs: FolderInputs | RevisionError
+    """What it was compiled from, or why that can't be read."""
+    before: FolderInputs | RevisionError | None
+    """The same of the revision before it, None for the first one."""
+
+    @property
+    def pair(self) -> tuple[FolderInputs, FolderInputs] | None:
+        """What it and the one before it were compiled from, None if that is not known."""
+        before, after = self.before, self.inputs
+        return (before, after) if isinstance(before, FolderInputs) and isinstance(after, FolderInputs) else None
+
+    @property
+    def changed(self) -> list[str] | None:
+        """The files that it changed, None if that is not known."""
+        return changed_files(self.folder, *self.pair) if self.pair is not None else None
+
+    def read(self) -> FolderInputs:
+        """What it was compiled from. Raises CommandError."""
+        if isinstance(self.inputs, RevisionError):
+            known = f"revision {self.stored.number} ({self.stored.revision}) of {self.folder}"
+            raise CommandError(f"{known} can't be read: {self.inputs}")
+        return self.inputs
+
+    def data(self) -> dict[str, Any]:
+        """It, for `--output json`."""
+        result = self.stored.result
+        return {
+            "revision": self.stored.number,
+            "name": self.stored.revision,
+            "created": self.stored.created,
+            "state": self.state,
+            "result": result.result if result is not None else "",
+            "resultTime": result.time if result is not None else "",
+            "reason": result.message if result is not None else "",
+            "changed": self.changed,
+            "changeCause": self.stored.cause,
+        }
+
+    def described(self) -> dict[str, Any]:
+        """It with its files and their differences. Raises CommandError."""
+        inputs = self.read()
+        files = sorted(path.removeprefix(f"{self.folder}/") for path in {*inputs.files, *inputs.data})
+        return {**self.data(), "files": files, "differences": list(differences(*self.pair)) if self.pair else []}
 
 
 class StoredRollouts(Struct, frozen=True):
@@ -71,33 +129,41 @@ class StoredRollouts(Struct, frozen=True):
         live = await self.store.find_state(self.folder)
         state = read_state(live) if live is not None else None
         if state is None:
-            raise CommandError(_no_rollouts(self.folder, f"in the namespace {self.store.namespace}"))
+            where = f"in the namespace {self.store.namespace}"
+            lives, _ = await self.client.list_scope(self.store.states)
+            raise CommandError(await _no_rollouts(self.client, self.folder, where, lives))
         return state
 
-    async def history(self) -> list[dict[str, Any]]:
+    async def history(self) -> list[ShownRevision]:
         """The stored revisions, the oldest first. Raises ApiError and CommandError."""
-        state = await self.state()
-        return [
-            {
-                "revision": each.number,
-                "name": each.revision,
-                "created": each.created,
-                "state": _phase_of(state, each.revision),
-                "result": each.result.result if each.result is not None else "",
-                "resultTime": each.result.time if each.result is not None else "",
-                "reason": each.result.message if each.result is not None else "",
-                "changeCause": each.cause,
-            }
-            for each in await self.store.history(self.folder)
-        ]
+        state, before = await self.state(), None
+        found: list[ShownRevision] = []
+        for each, inputs in await self.store.contents(self.folder):
+            found.append(
+                ShownRevision(
+                    folder=self.folder, stored=each, state=_phase_of(state, each), inputs=inputs, before=before
+                )
+            )
+            before = inputs
+        return found
+
+    async def revision(self, number: int) -> ShownRevision:
+        """The revision of a number. Raises ApiError and CommandError."""
+        found = next((each for each in await self.history() if each.stored.number == number), None)
+        if found is None:
+            raise CommandError(_no_revision(self.folder, number))
+        return found
 
     async def status(self) -> RolloutStatus:
         """How far the rollout is. Raises ApiError and CommandError."""
         state = await self.state()
-        members = await self._members(state)
+        found = await self._members(state)
+        members = [member for member, _ in found]
         suspended = [member for member in members if member.suspended]
         updated = [member for member in members if reaches(state, member)]
         phase, message = _phase(self.folder, state, len(updated), len(members))
+        if phase == "Progressing":
+            message += waits_for(state, [each for each in found if reaches(state, each[0])])
         if suspended and state.revision:
             named = ", ".join(map(str, suspended[:_NAMED]))
             more = f" and {len(suspended) - _NAMED} more" if len(suspended) > _NAMED else ""
@@ -105,6 +171,7 @@ class StoredRollouts(Struct, frozen=True):
         return RolloutStatus(
             folder=self.folder,
             revision=state.target,
+            wave=wave_of(state),
             phase=phase,
             message=message,
             parents=len(members),
@@ -170,9 +237,7 @@ class StoredRollouts(Struct, frozen=True):
         if number is not None:
             found = next((each for each in history if each.number == number), None)
             if found is None:
-                raise CommandError(
-                    f"there is no revision {number} of {self.folder}; `ssa-operator rollout history` lists them"
-                )
+                raise CommandError(_no_revision(self.folder, number))
             if found != wanted and not force:
                 known = f", which is {wanted.number}" if wanted is not None else ""
                 raise CommandError(
@@ -189,16 +254,19 @@ class StoredRollouts(Struct, frozen=True):
             raise CommandError(f"no other revision of {self.folder} has succeeded; there is nothing to undo")
         return wanted
 
-    async def _members(self, state: State) -> list[Member]:
-        """The parents of the operator. Raises ApiError."""
+    async def _members(self, state: State) -> list[tuple[Member, str]]:
+        """The operator's parents, each with the time of the last change of its condition Ready. Raises ApiError."""
         try:
             resource = await RESTMapper(self.client).resource_by_name(self.folder)
         except UnknownKind as error:
             raise CommandError(str(error)) from error
-        members: list[Member] = []
+        members: list[tuple[Member, str]] = []
         for namespace in state.namespaces if resource.namespaced and state.namespaces else ("",):
             lives, _ = await self.client.list(resource, namespace, state.selector)
-            members += [stored_member(live, None) for live in lives if not live.deleting]
+            for live in lives:
+                if not live.deleting:
+                    ready = live_condition(live, "Ready") or {}
+                    members.append((stored_member(live, None), str(ready.get("lastTransitionTime", ""))))
         return members
 
 
@@ -215,18 +283,34 @@ async def find_rollouts(client: Client, folder: str, namespace: str) -> StoredRo
         return StoredRollouts(client, RevisionStore(client, client.credentials.namespace), folder)
     found = sorted({live.metadata.namespace for live in lives if state_folder(live) == folder})
     if not found:
-        hint = did_you_mean(folder, {state_folder(live) for live in lives})
-        raise CommandError(_no_rollouts(folder, "in any namespace") + (f"; {hint}" if hint else ""))
+        raise CommandError(await _no_rollouts(client, folder, "in any namespace", lives))
     if len(found) > 1:
         raise CommandError(f"{', '.join(found)} have rollouts of {folder}; choose one with --operator-namespace")
     return StoredRollouts(client, RevisionStore(client, found[0]), folder)
 
 
-def _no_rollouts(folder: str, where: str) -> str:
+async def _no_rollouts(client: Client, folder: str, where: str, known: Iterable[LiveObject]) -> str:
+    """The message about a folder without rollouts: what the user may mean, or what to do. `known` has the states of
+    others.
+    """
+    served = {each.name for each in await RESTMapper(client).resources() if not each.built_in}
+    if folder not in served and (
+        near := near_folder(folder, {*map(state_folder, known)}) or near_folder(folder, served)
+    ):
+        return f"there are no rollouts of {folder} {where}; did you mean {near}?"
     return (
         f"there are no rollouts of {folder} {where}; set `rollout: {{}}` in {folder}/_settings.yaml. Where it is set, "
         "the log of the operator says why no revision is stored"
     )
+
+
+def near_folder(word: str, folders: Iterable[str]) -> str:
+    """The folder that a user may mean: by a path that ends with it, by a singular, or by a name that is similar; '' for
+    none.
+    """
+    word = word.rstrip("/").rpartition("/")[2].lower()
+    names = {name: each for each in sorted(folders) for name in (each.partition(".")[0], each)}
+    return next((names[near] for near in near_names(word, names)), "")
 
 
 def _described(revision: StoredRevision) -> str:
@@ -237,11 +321,18 @@ def _described(revision: StoredRevision) -> str:
     return f"{result.result.lower()} {result.time}" + (f": {result.message}" if result.message else "")
 
 
-def _phase_of(state: State, revision: str) -> str:
+def _no_revision(folder: str, number: int) -> str:
+    return f"revision {number} of {folder} is not stored; `ssa-operator rollout history` lists those that are"
+
+
+def _phase_of(state: State, stored: StoredRevision) -> str:
+    revision = stored.revision
     if state.revision and revision == state.target:
-        return "in progress"
+        return "stopped" if state.stopped else "in progress"
     if revision == state.succeeded:
         return "last succeeded" if state.revision else "current"
+    if stored.result is not None:
+        return stored.result.result.lower()
     return "succeeded" if revision in state.successes else ""
 
 
@@ -258,6 +349,30 @@ def _waits(state: State) -> str:
     return f"no wave begins before its window opens: {state.opens}" if state.opens and not begins(state) else ""
 
 
+def wave_of(state: State) -> str:
+    """The present wave in words, '' while none has begun."""
+    if not state.revision or not state.waves:
+        return ""
+    return "canary" if not (state.undo or state.canaries_done) else f"wave {state.waves}"
+
+
+def waits_for(state: State, reached: Iterable[tuple[Member, str]]) -> str:
+    """What a wave waits for. Each parent that it has reached has the time of the last change of its condition Ready."""
+    active = [(each, since) for each, since in reached if not each.suspended]
+    known = ("", state.target)
+    late = [f"{each} has not got it yet" for each, _ in active if each.runs not in known or each.revision not in known]
+    late += [
+        f"{each} is not Ready since {since}: {each.message}"
+        for each, since in active
+        if each.runs in known and each.revision in known and each.ready_before and not each.ready
+    ]
+    if late:
+        more = f" and {len(late) - _NAMED} more" if len(late) > _NAMED else ""
+        return f"; {'; '.join(late[:_NAMED])}{more}"
+    last = max((since for _, since in active), default="")
+    return f"; they are Ready, the last since {last}, and `settle` is not over" if state.wave else ""
+
+
 def _phase(folder: str, state: State, updated: int, parents: int) -> tuple[str, str]:
     if state.unstored:
         return (
@@ -270,6 +385,7 @@ def _phase(folder: str, state: State, updated: int, parents: int) -> tuple[str, 
     if state.stopped:
         return "Stopped", f"the rollout of {folder} is stopped: {state.stopped}; {updated} of {parents} updated"
     why = _waits(state)
-    waits = f"waiting for the rollout of {folder} to finish: {updated} of {counted(parents, 'parent')} updated"
+    wave = f"{wave_of(state)}, " if state.waves else ""
+    waits = f"waiting for the rollout of {folder} to finish: {wave}{updated} of {counted(parents, 'parent')} updated"
     phase = "Paused" if state.paused and not state.held else "Waiting"
     return (phase, f"{waits}; {why}") if why else ("Progressing", waits)

@@ -26,6 +26,7 @@ from ssa_operator.objects.identity import read_identity
 from ssa_operator.objects.live_object import MANAGER, LiveObject
 from ssa_operator.objects.readiness import ReadinessState, readiness
 from ssa_operator.operator.process.streams import CommandError
+from ssa_operator.reconcile.parent_records.rules import NO_REVISION, REVISION_ANNOTATION, read_parent_records
 from ssa_operator.reconcile.status.event_requests import EVENTS
 from ssa_operator.reconcile.status.previous_status import reported_children
 from ssa_operator.rendering.folder.folder_settings import Settings
@@ -225,7 +226,15 @@ def _entry(
         notes += [f"children of these kinds are not shown, because {why}" for why in _reasons(children.skipped)]
     else:
         notes = [*_report_notes(missing), *_age_notes(resources, children.skipped)]
-    return data | {"resources": resources, "notes": notes}
+    revision = _revision(parent.live)
+    return data | {"resources": resources, "notes": notes} | ({"revision": revision} if revision else {})
+
+
+def _revision(live: LiveObject) -> str:
+    """The revision of its templates that a parent runs, '' without rollouts."""
+    if REVISION_ANNOTATION not in live.metadata.annotations:
+        return ""
+    return read_parent_records(live).revision.revision.removeprefix(NO_REVISION)
 
 
 def child_data(

@@ -4,7 +4,7 @@ Promises:
 - The lines show states, reasons and messages exactly as the parent's status has them, the age of each object, and since
   when an object is not ready.
 - If the status has no condition Ready, the parent's line has the number of Current children.
-- A suspended parent says so, and keeps the state of its children.
+- A suspended parent says so, and keeps the state of its children. A parent of a folder with rollouts has its revision.
 - A line is one object. Colours are styles beside the text, so the text is the same with and without them.
 """
 
@@ -195,6 +195,8 @@ def lines(parent: Mapping[str, Any], now: float, *, wide: bool = False) -> Itera
         (state, colour), message = _summary(children), ""
     if condition(parent, "Suspended") is not None:
         state += ", suspended"
+    if parent.get("revision"):
+        state += f", revision {parent['revision']}"
     yield _line("", parent, (state, colour), message, now, not_ready_since(parent) or parent.get("since"))
     yield from _below("", children, now, more=bool(notes))
     for number, (note, ago) in enumerate(notes, 1):

@@ -154,6 +154,8 @@ async def test_a_rollout_from_the_canary_to_its_undo(
         kept = [name for name, revision in revisions.items() if revision == first]
         assert len(kept) == 3, "one batch of two parents is reached"
         await desk.until_event("RolloutStopped", "no canary", about=story.folder)
+        broken = next(name for name, revision in revisions.items() if revision != first and name != "p0")
+        await desk.until_event("RolloutStopped", "it stopped the rollout of revision", about=broken)
     async with operate(**options) as again:  # as after a kill: what decides is stored
         await desk.delete("configmaps", kept[0])
         await desk.until("configmaps", kept[0], lambda body: body["data"]["text"] == "one")
@@ -168,6 +170,29 @@ async def test_a_rollout_from_the_canary_to_its_undo(
         code, out, _ = await story.rollout("history")
         assert [line.split()[0] for line in out.splitlines()] == ["REVISION", "2", "3"]
         assert "current" in out.splitlines()[2]
+        head, undone, _ = out.splitlines()
+        assert head.split() == ["REVISION", "NAME", "CREATED", "STATE", "CHANGED", "CHANGE-CAUSE", "REASON"]
+        assert re.search(r" undone +<unknown> +<none> +[12] parents? that .*no canary", undone), undone
+        code, out, _ = await story.rollout("history", "--revision=3")
+        assert (code, "  changed: child.yaml.j2\n" in out, "-  text: two\n+  text: one\n" in out) == (0, True, True), (
+            out
+        )
+        code, out, err = await story.rollout("history", "--revision=1")
+        assert (code, out, "revision 1 of " in err, "is not stored" in err) == (1, "", True, True)
+        where = (f"--kubeconfig={desk.kubeconfig}", f"--namespace={namespace}")
+        code, out, err = await run("render", "thing/p0", "--revision=2", f"--templates={story.templates}", *where)
+        assert (code, "text: two" in out) == (0, True), err
+        code, out, err = await run("diff", "thing/p0", "--revision=2", f"--templates={story.templates}", *where)
+        assert (code, "+  text: two" in out) == (1, True), (out, err)
+        code, _, err = await run("diff", "thing/p0", "--revision=9", f"--templates={story.templates}", *where)
+        assert (code, "is not stored" in err) == (2, True), err
+        for command in (("status", "things/p0"), ("tree", "thing/p0")):
+            _, out, err = await run(*command, f"--templates={story.templates}", *where)
+            assert f"Thing {namespace}/p0  Ready, revision {first}  " in out, (out, err)
+        _, out, err = await run("plan", f"--templates={story.templates}", *where)
+        assert "rolls out in waves: canary 1, then 3 batches of at most 2\n" in out, (out, err)
+        code, _, err = await run("rollout", "status", f"templates/{story.folder}", where[0])
+        assert (code, f"did you mean {story.folder}?" in err) == (1, True), err
         code, _, err = await story.rollout("undo", "--to-revision=2")
         assert code == 1
         assert "--force" in err
@@ -274,6 +299,10 @@ async def test_a_broken_set_reaches_nobody_else_whatever_becomes_of_its_canary_a
         assert (await story.rollout("resume"))[2].endswith(f"{story.folder} is not paused\n")
         story.write(child("three"), NEVER)
         await desk.until("configmaps", "p0", lambda body: body["data"]["text"] == "three")
+        await desk.ready(story.folder, "p0")
+        code, out, _ = await story.rollout("status", "--no-watch")
+        words = r": canary, 1 of 6 parents updated; they are Ready, the last since \S+Z, and `settle` is not over"
+        assert (code, bool(re.search(words, out))) == (0, True), out
     await desk.delete("controllerrevisions.apps", f"{story.folder}-{first}")
     await desk.delete("controllerrevisions.apps", story.folder)
     async with operate(**options):

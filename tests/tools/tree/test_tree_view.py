@@ -124,3 +124,7 @@ def test_a_change_is_a_line_without_its_place_and_a_deletion_is_a_line_too() -> 
     after["creationTimestamp"] = "2026-01-01T11:00:00Z"
     shown = changes(list(lines(before, NOON)), list(lines(after, NOON)))
     assert shown == ["Pod default/b  Failed  why", "Pod default/c  Deleted"]
+
+
+def test_a_parent_of_a_folder_with_rollouts_has_its_revision() -> None:
+    assert drawn(parent(revision="1d9e31446ead")) == ["Echo default/web  Ready, revision 1d9e31446ead  5m"]
