@@ -24,10 +24,23 @@ from ssa_operator.web import answers, folder_page, overview, parent_rows, shown_
 from ssa_operator.web.answers import OPERATIONS, Operation
 
 _REFUSALS = {
+    "400": "A parameter or the body is malformed; the text names it.",
     "401": "No valid token. The server that listens to this host alone needs none.",
     "403": "The account of the token lacks a permission; the text names it.",
+    "404": "There is no such object.",
+    "408": "The body did not arrive in time.",
+    "413": "The spec is longer than 128 KiB.",
+    "415": "The body is not application/json.",
+    "422": "The spec can't be read, or the API server refuses it; the text says why.",
+    "429": "The reader has too many pages open.",
+    "502": "The API server refused or did not answer what the page asked it.",
     "503": "The API server can't be asked who may read, or too many readers wait.",
 }
+
+_EVENTS = """\
+`state` has a whole value, `change` a JSON Merge Patch (RFC 7386) to the last one. A `state` with `error` instead has \
+the reason why there is no value; with `gone`, too, the object is deleted, and the stream ends. `refused` has the \
+`message` and the HTTP `status` of a reader who may no longer read this, and ends the stream."""
 
 
 def text() -> str:
@@ -61,7 +74,9 @@ def _operations(path: str, operation: Operation, answered: Mapping[Any, Any]) ->
     found = {"get": _operation(path, operation, answered)}
     if operation.body is not None:
         body = {"required": True, "content": {"application/json": {"schema": answered[operation.body]}}}
-        found["post"] = {**found["get"], "requestBody": body}
+        refusals = _answers({*_POST_REFUSALS, *found["get"]["responses"]} - {"200"})
+        responses = {"200": found["get"]["responses"]["200"], **refusals}
+        found["post"] = {**found["get"], "requestBody": body, "responses": responses}
     return found
 
 
@@ -80,20 +95,23 @@ def _operation(path: str, operation: Operation, answered: Mapping[Any, Any]) -> 
     ]
     content: dict[str, Any] = {"application/json": {"schema": answered[operation.answer]}}
     if operation.streams:
-        content["text/event-stream"] = {
-            "schema": {
-                "type": "string",
-                "description": "`state` has a whole value, `change` a JSON Merge Patch (RFC 7386) to the last one",
-            }
-        }
-    answer = {"200": {"description": operation.summary, "content": content}}
-    found = {"404": {"description": "There is no such object."}} if names else {}
-    refusals = {code: {"description": text} for code, text in _REFUSALS.items()}
+        content["text/event-stream"] = {"schema": {"type": "string", "description": _EVENTS}}
+    refusals = {"401", "403", "503"}
+    refusals |= {"404", "502"} if names else set()
+    refusals |= {"400"} if operation.parameters else set()
+    refusals |= {"429"} if operation.streams else set()
     return {
         "summary": operation.summary,
         **({"parameters": parameters} if parameters else {}),
-        "responses": dict(sorted({**answer, **found, **refusals}.items())),
+        "responses": {"200": {"description": operation.summary, "content": content}, **_answers(refusals)},
     }
+
+
+_POST_REFUSALS = {"400", "408", "413", "415", "422"}
+
+
+def _answers(codes: Iterable[str]) -> dict[str, Any]:
+    return {code: {"description": _REFUSALS[code]} for code in sorted(codes)}
 
 
 def _described(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:

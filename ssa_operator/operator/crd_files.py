@@ -171,7 +171,7 @@ def short_crd(path: Path, folder: str = "") -> Document:
         nodes = parse(StaticText(text, str(path)), for_kubectl=True)
         if len(nodes) != 1:
             where = nodes[1].location if nodes else SourceLocation(str(path), 1)
-            what = "is empty; begin with kind: and spec:" if not nodes else "there may be only one document"
+            what = "the file is empty; begin with kind: and spec:" if not nodes else "there may be only one document"
             raise DefinitionError(f"{where}: {what}")
         [node] = nodes
         given = node.build(SlotValues())

@@ -1,9 +1,10 @@
 """The HTTP server of a running operator, and who may read it: probes, metrics, and the parents from the caches.
 
 Promises:
-- `/` is a page with a link to each other path, and refers to nothing else.
+- `/` is a page with a link to each other path, and refers to nothing else. The links are relative.
 - The probes are open. Everything else is open only to this host, and only if the server listens to this host alone.
-- Every other request needs a bearer token, which the API server authenticates, and whose account may `get` the path.
+- Every other request needs a bearer token, which the API server authenticates, and whose account may `get` the path,
+  or `/ui/` where Kubernetes lets every account `get` the path.
 - A client that reads an object must be allowed to read it in the cluster, too.
 - Answers of the API server are valid for ANSWER_LIFETIME seconds. Without an answer, every request is refused.
 - No log line and no answer contains a token.
@@ -104,7 +105,7 @@ class AccessControl:
         """Raise HTTPUnauthorized, HTTPForbidden or HTTPServiceUnavailable unless the request may `get` its path."""
         if request.path in self._open_paths or self._is_trusted(request):
             return
-        account, path = await self._account(request), request.path
+        account, path = await self._account(request), _reviewed(request.path)
         if not await self.may_get(account, path):
             raise web.HTTPForbidden(text=f"{account.user} may not get the nonResourceURL {path}\n")
 
@@ -154,6 +155,13 @@ class AccessControl:
                 text=f"{request.path} needs a bearer token of this cluster, such as `kubectl create token` prints\n",
             )
         return account
+
+
+def _reviewed(path: str) -> str:
+    """The path that an account has to `get`: of the web view `/ui/`, because the ClusterRole `system:discovery` lets
+    every account `get` `/api/*`.
+    """
+    return "/ui/" if path == "/ui" or path.startswith("/api/") else path
 
 
 def _is_this_host(authority: str) -> bool:
@@ -312,7 +320,7 @@ class Server:
 
     async def _index(self, _request: web.Request) -> web.Response:
         paths = PATHS if self._pages is None else {"/ui/": "the web view", **PATHS}
-        rows = "".join(f'<li><a href="{path}">{path}</a>: {answer}</li>\n' for path, answer in paths.items())
+        rows = "".join(f'<li><a href=".{path}">{path}</a>: {answer}</li>\n' for path, answer in paths.items())
         text = f"<!doctype html>\n<title>ssa-operator</title>\n<h1>ssa-operator</h1>\n<ul>\n{rows}</ul>\n"
         policy = {"Content-Security-Policy": "default-src 'none'"}
         return web.Response(text=text, content_type="text/html", charset="utf-8", headers=policy)

@@ -44,7 +44,9 @@ def idle_verdict(reconcile: Reconcile) -> Verdict | None:
     if account and (why := refusal(account, live.identity, cluster_scope=settings.cluster_scope)):
         return _stalled(ReadyReason.CLUSTER_SCOPED, why)
     if live.deleting and FINALIZER not in live.metadata.finalizers:
-        return deleting(CHILDREN_STAY if parent.orphans_children else "is being deleted; its children go with it")
+        return deleting(
+            CHILDREN_STAY if parent.orphans_children else "the parent is being deleted; its children go with it"
+        )
     if why := unreadable_records_message(live):
         return _stalled(ReadyReason.UNREADABLE_RECORD, why)
     return None

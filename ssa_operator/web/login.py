@@ -9,6 +9,8 @@ Promises:
   account loses the permission.
 - Login and logout set the cookie and change nothing else. A form of another origin is refused.
 - After the login the browser goes to a page of the view, never elsewhere.
+- Addresses are relative, and the cookie is for the path of the operator in the browser, so a proxy may serve the view
+  below a path of its own.
 - No answer, address or log line has the token.
 """
 
@@ -18,7 +20,7 @@ import asyncio
 import re
 from collections.abc import Mapping
 from html import escape
-from urllib.parse import parse_qs, quote
+from urllib.parse import parse_qs, quote, unquote
 
 from aiohttp import web
 
@@ -51,7 +53,16 @@ def token_of(request: web.Request) -> str:
     """The token in a request's cookie, '' for none and for a request that another origin's page makes."""
     if not request.path.startswith(("/ui/", "/api/v1/")) or not _is_own(request):
         return ""
-    return request.cookies.get(_cookie(request), "")
+    names = ("__Host-", "__Secure-") if request.secure else ("",)
+    pairs = (each.strip().partition("=") for each in request.headers.get("Cookie", "").split(";"))
+    # Of the same name, the browser sends that of the longest path first.
+    return next((value for name, _, value in pairs if name in {f"{each}{COOKIE}" for each in names}), "")
+
+
+def root_of(request: web.Request) -> str:
+    """The relative address of `/ui/` in a page of the view."""
+    depth = request.rel_url.raw_path.count("/") - 2
+    return ("../" * depth or "./") if depth >= 0 else "ui/"
 
 
 def refused(request: web.Request, error: web.HTTPUnauthorized) -> web.StreamResponse:
@@ -60,10 +71,10 @@ def refused(request: web.Request, error: web.HTTPUnauthorized) -> web.StreamResp
         raise error
     if not _is_own(request):
         # The reader followed a link of another site, so the browser sends no cookie. From this page it does.
-        again = escape(_within(request.path_qs))
+        again = escape("./" + request.path_qs[request.path_qs.partition("?")[0].rindex("/") + 1 :])
         text = f'<!doctype html><meta http-equiv="refresh" content="0;url={again}"><title>ssa-operator</title>'
         return web.Response(status=401, text=text, content_type="text/html", headers=_HEADERS)
-    raise web.HTTPSeeOther(f"{PAGE}?to={quote(request.path_qs, safe='')}")
+    raise web.HTTPSeeOther(f"{root_of(request)}login?to={quote(request.path_qs, safe='')}")
 
 
 class Login:
@@ -95,10 +106,8 @@ class Login:
                 return self._page(request, to, f"{account.user} may not get the nonResourceURL /ui/.", 403)
         except web.HTTPServiceUnavailable as error:
             return self._page(request, to, f"Try again in a moment: {(error.text or '').strip()}.", 503)
-        answer = web.HTTPSeeOther(to, headers={"Cache-Control": "no-store"})
-        answer.set_cookie(
-            _cookie(request), token, path="/", httponly=True, samesite="Strict", secure=request.secure or None
-        )
+        answer = web.HTTPSeeOther(f"./{to.removeprefix('/ui/')}", headers={"Cache-Control": "no-store"})
+        _set_cookie(request, answer, token)
         raise answer
 
     async def logout(self, request: web.Request) -> web.StreamResponse:
@@ -106,7 +115,7 @@ class Login:
         if not _is_own(request):
             raise web.HTTPForbidden(text="only the pages of this operator may log out\n")
         answer = web.Response(status=204, headers=_HEADERS)
-        answer.del_cookie(_cookie(request), path="/", httponly=True, samesite="Strict", secure=request.secure or None)
+        _set_cookie(request, answer, "", max_age=0)
         return answer
 
     def _page(self, request: web.Request, to: str, problem: str = "", status: int = 200) -> web.Response:
@@ -129,9 +138,21 @@ def _fill(text: str, values: Mapping[str, str]) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda place: escape(values[place[1]]), text)
 
 
-def _cookie(request: web.Request) -> str:
-    """Under TLS the browser checks by the prefix that no other host set the cookie."""
-    return f"__Host-{COOKIE}" if request.secure else COOKIE
+def _set_cookie(request: web.Request, answer: web.StreamResponse, token: str, max_age: int | None = None) -> None:
+    """Set the cookie for the path of the operator in the browser: that of the page that sends the request, without the
+    end that the operator knows. Under TLS the browser checks by the prefix who set it.
+    """
+    page = request.headers.get("Referer", "").partition("?")[0]
+    found = _PAGE_ADDRESS.fullmatch(page.removesuffix(request.path)) if page.endswith(request.path) else None
+    path = f"{found[1]}/" if found is not None else "/"
+    prefix = "" if not request.secure else "__Host-" if path == "/" else "__Secure-"
+    secure = request.secure or None
+    answer.set_cookie(
+        f"{prefix}{COOKIE}", token, path=path, max_age=max_age, httponly=True, samesite="Strict", secure=secure
+    )
+
+
+_PAGE_ADDRESS = re.compile(r"https?://[^/]+((?:/[A-Za-z0-9._~:@%+-]+)*)")
 
 
 def _is_own(request: web.Request) -> bool:
@@ -146,6 +167,7 @@ def _is_own(request: web.Request) -> bool:
 def _within(address: str) -> str:
     """The address of a page of the view, `/ui/` for every other one."""
     inside = address.startswith("/ui/") and address.isprintable() and "\\" not in address
+    inside = inside and ".." not in unquote(address.partition("?")[0])
     return address if inside and not address.startswith((PAGE, LOGOUT)) else "/ui/"
 
 

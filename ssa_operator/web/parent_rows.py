@@ -28,7 +28,10 @@ from ssa_operator.objects.readiness import ReadinessState
 from ssa_operator.reconcile.parent_state import Parents, ParentState
 from ssa_operator.reconcile.status.previous_status import reported_children
 from ssa_operator.tools.tree.tree_view import (
+    FAILED,
     READY,
+    UNKNOWN,
+    WORKING,
     condition,
     conditions_of,
     entry,
@@ -110,13 +113,17 @@ def data_of(live: LiveObject, reported: Mapping[str, Any]) -> dict[str, Any]:
     return entry(live, {"conditions": conditions, "resources": children})
 
 
+GROUPS = ("", FAILED, WORKING, UNKNOWN, READY, "unready")
+"""What a filter may name; `unready` is all but READY."""
+
+
 class Filter(Struct, frozen=True, kw_only=True):
     """Which parents a list shows; what is empty selects nothing."""
 
     folder: str = ""
     namespace: str = ""
     group: str = ""
-    """READY, WORKING, FAILED, UNKNOWN, or `unready` for all but READY."""
+    """One of GROUPS."""
     selector: str = ""
     """Labels of the parents, as `app=web,!old`."""
     text: str = ""

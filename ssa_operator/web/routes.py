@@ -7,6 +7,7 @@ Promises:
   an answer shows, and `get` of a child whose manifest it shows.
 - An edited spec is rendered for a reader who may patch the parent, because its templates may look up any object.
 - No answer has a Secret's content.
+- The pages work below any path by which a proxy serves them, because their addresses are relative.
 - The pages load nothing from elsewhere and run no inline script (Content-Security-Policy), and no page may frame them.
 - The view asks the API server only while a page shows a parent.
 - At most MAX_WORKS requests that ask the API server are answered at once, and MAX_WAITING wait. Others are refused in
@@ -64,14 +65,14 @@ from ssa_operator.web.event_stream import PAUSE, EventStreams, Values, paced, pa
 from ssa_operator.web.figures import INTERVAL, FigureSamples
 from ssa_operator.web.folder_page import FolderGraph, folder_graph, make_folder_page, sample_parent, template_files
 from ssa_operator.web.line_counts import LineCounter
-from ssa_operator.web.login import LOGOUT, OPEN_PATHS, Login, refused, token_of
+from ssa_operator.web.login import LOGOUT, OPEN_PATHS, Login, refused, root_of, token_of
 from ssa_operator.web.login import PAGE as LOGIN
 from ssa_operator.web.looked_up import MayGet
 from ssa_operator.web.manifest_lines import manifest_of
 from ssa_operator.web.object_details import CORE_EVENTS, details_of_child, details_of_parent, events_of_folder
 from ssa_operator.web.overview import MAX_PAGE, PAGE, SharedOverviews, loaded_at, make_overview
 from ssa_operator.web.parent_page import MayList, parent_edges, parent_tree, portions
-from ssa_operator.web.parent_rows import Filter, ParentRows
+from ssa_operator.web.parent_rows import GROUPS, Filter, ParentRows
 from ssa_operator.web.rendered_file import rendered_file
 from ssa_operator.web.timeline_recording import TimelineRecording
 from ssa_operator.web.timelines import Timelines, entry_data
@@ -91,6 +92,9 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+
+ROOT = b"{{root}}"
+"""Stands in the page for the relative address of `/ui/`."""
 
 MAX_WORKS = 8
 """Requests that ask the API server at once."""
@@ -127,14 +131,17 @@ def read_assets(folder: Path = STATIC) -> Mapping[str, Asset]:
     found = {}
     for file in sorted(folder.iterdir()):
         if file.suffix in _TYPES:
-            body = file.read_bytes()
-            found[file.name] = Asset(
-                body=body,
-                compressed=gzip.compress(body, mtime=0),
-                content_type=_TYPES[file.suffix],
-                etag=f'"{hashlib.sha256(body).hexdigest()[:32]}"',
-            )
+            found[file.name] = _asset(file.read_bytes(), _TYPES[file.suffix])
     return found
+
+
+def _asset(body: bytes, content_type: str) -> Asset:
+    return Asset(
+        body=body,
+        compressed=gzip.compress(body, mtime=0),
+        content_type=content_type,
+        etag=f'"{hashlib.sha256(body).hexdigest()[:32]}"',
+    )
 
 
 class Reader(NamedTuple):
@@ -224,7 +231,8 @@ class WebView:
         return refused(request, error)
 
     async def _page(self, request: web.Request) -> web.StreamResponse:
-        return _asset_response(request, self._assets["index.html"])
+        index = self._assets["index.html"]
+        return _asset_response(request, _asset(index.body.replace(ROOT, root_of(request).encode()), index.content_type))
 
     async def _asset(self, request: web.Request) -> web.StreamResponse:
         asset = self._assets.get(request.match_info["file"])
@@ -707,6 +715,10 @@ def _child_parts(child: str) -> Sequence[str]:
 
 def _page_of(request: web.Request) -> tuple[Filter, int, int]:
     query = request.query
+    if query.get("group", "") not in GROUPS:
+        raise web.HTTPBadRequest(
+            text=f"group is {query['group'][:40]!r}, and has to be one of {', '.join(GROUPS[1:])}\n"
+        )
     wanted = Filter(
         folder=query.get("folder", ""),
         namespace=query.get("namespace", ""),
@@ -736,8 +748,8 @@ def _number(query: Mapping[str, str], name: str, default: int, most: int) -> int
     return min(int(text), most)
 
 
-async def _to_pages(_request: web.Request) -> web.StreamResponse:
-    raise web.HTTPFound("/ui/")
+async def _to_pages(request: web.Request) -> web.StreamResponse:
+    raise web.HTTPFound(root_of(request))
 
 
 def _json(value: object) -> web.Response:

@@ -106,7 +106,7 @@ def test_the_page_of_troubleshooting_has_what_a_beginner_sees_most() -> None:
     messages = (
         "failed to create typed patch object",
         "field not declared in schema",
-        "expected string, got &value",
+        "expected string, got",
         "waiting for",
         "can't listen on",
     )

@@ -523,6 +523,11 @@ def not_ready_because(reason: str, *words: str) -> Callable[[dict[str, Any]], bo
     return judge
 
 
+def ready_saying(*words: str) -> Callable[[dict[str, Any]], bool]:
+    """Whether a parent is ready, with these words in the message of Ready."""
+    return lambda body: is_ready(body) and all(word in ready_condition(body).get("message", "") for word in words)
+
+
 def as_list(bodies: Sequence[dict[str, Any]]) -> str:
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": list(bodies)})
 

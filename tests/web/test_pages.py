@@ -715,3 +715,33 @@ CUT = """() => {
 
 TOO_FAINT = f"() => {{ {CONTRAST}\n return pale(document.body); }}"
 """The texts of a page whose contrast is too low."""
+
+
+async def test_equal_reasons_fold_and_a_folder_that_does_not_load_is_no_failure_of_its_parents(
+    desk: Desk, operate: Operate, templates: Path
+) -> None:
+    plain = map_template("plain", x="spec.replicas")
+    names = [f"web-{number}" for number in range(6)]
+    only(templates, plain=plain)
+    async with browsing(operate) as page:
+        await desk.apply(*map(echo, names))
+        for name in names:
+            await desk.ready(ECHOES, name)
+        only(templates, plain=plain, broken="a: 1\n{% if spec %}\n")
+        await page.goto(f"/ui/?namespace={desk.namespace}")
+        await expect(page.locator(".trouble")).to_contain_text("The last good templates go on.")
+        for name in names:
+            await expect(page.get_by_role("row", name=name)).to_contain_text("Ready")
+
+        only(templates, plain=plain, broken=map_template("broken", x="spec.nothing"))
+        fold = page.get_by_role("button", name="6 Echoes")
+        await expect(fold).to_have_attribute("aria-expanded", "false")
+        await expect(page.get_by_role("row")).to_have_count(2)  # and the heads of the columns
+        await expect(page.get_by_role("row", name="6 Echoes")).to_contain_text("spec.nothing")
+        await page.keyboard.press("k")
+        await page.keyboard.press("Enter")
+        await expect(fold).to_have_attribute("aria-expanded", "true")
+        await expect(page.get_by_role("row")).to_have_count(8)
+        await page.keyboard.press("j")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("heading", name="Echo web-0", level=1)).to_be_visible()

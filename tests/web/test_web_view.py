@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import aiohttp
 import msgspec
 import pytest
 
+from docs.generate.openapi import document
 from ssa_operator.objects.secret_fields import HIDDEN
 from ssa_operator.operator.http import Server
 from ssa_operator.reconcile.status.child_status import STATUS_HIDDEN
@@ -60,6 +62,16 @@ data:
 """
 
 
+def documented(answer: aiohttp.ClientResponse, method: str) -> Mapping[str, Any]:
+    """The answers of a request's path in the OpenAPI document."""
+    paths = document()["paths"]
+    for path in sorted(paths, key=lambda each: each.count("{")):
+        if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", path), answer.url.path):
+            found: Mapping[str, Any] = paths[path][method]["responses"]
+            return found
+    raise AssertionError(answer.url.path)
+
+
 class Page:
     """Reads as a browser does."""
 
@@ -70,6 +82,7 @@ class Page:
         async with self._session.get(f"/api/v1/{path}") as answer:
             text = await answer.text()
             assert answer.status == status, text
+            assert str(status) in documented(answer, "get"), "docs/generate/openapi.py names each status"
             OUTPUTS.add(path, text)
             return json.loads(text) if status == 200 else text
 
@@ -78,6 +91,7 @@ class Page:
         async with self._session.post(f"/api/v1/{path}", data=json.dumps(body), headers=headers) as answer:
             text = await answer.text()
             assert answer.status == status, text
+            assert str(status) in documented(answer, "post"), "docs/generate/openapi.py names each status"
             OUTPUTS.add(path, text)
             return json.loads(text) if status == 200 else text
 
@@ -130,6 +144,8 @@ async def test_the_overview_has_the_states_of_all_parents(desk: Desk, operate: O
         assert (row["group"], row["reason"], row["current"], row["children"]) == ("ready", "Ready", 1, 1)
         assert (await page.json("overview?text=nothing"))["matching"] == 0
         assert "limit is 'x'" in await page.json("overview?limit=x", 400)
+        text = "group is 'broken', and has to be one of failed, working, unknown, ready, unready\n"
+        assert await page.json("overview?group=broken", 400) == text
 
 
 async def test_parents_of_a_built_in_kind_have_the_outcome_of_their_reconciles(
@@ -370,8 +386,7 @@ async def test_a_reader_from_elsewhere_sees_what_it_may_read(desk: Desk, operate
         {"apiGroups": ["example.com"], "resources": ["echoes"], "verbs": ["get"]},
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]},
     ]
-    paths = ["/api/v1/*", "/ui/*"]
-    token = await new_account(desk, "reader", paths, rules)
+    token = await new_account(desk, "reader", ["/ui/*"], rules)
     parent = f"parents/{ECHOES}/{desk.namespace}/web"
     async with viewing(operate, token, EVERYWHERE) as page:
         await desk.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "others"}})
@@ -441,6 +456,7 @@ async def test_a_dry_run_shows_what_an_apply_or_another_spec_would_change(
         assert "replicas" in await page.post(address, {"spec": "replicas: many"}, 422)
         assert "nosuch" in await page.post(address, {"spec": "replicas: 1\nnosuch: 1"}, 422)
         assert "bytes" in await page.post(address, {"spec": "a" * 200_000}, 413)
+        assert "spec" in await page.post(address, {"other": 1}, 400)
         # A page of another origin may send only such types without asking first.
         assert "json" in await page.post(address, {"spec": ""}, 415, "text/plain")
 

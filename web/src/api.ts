@@ -1,6 +1,7 @@
 // The JSON of /api/v1, and the streams that carry it.
 import { type Signal, signal } from "@preact/signals";
 import { applyMergePatch, type Json } from "./merge_patch";
+import { API, UI } from "./router";
 
 export type Group = "ready" | "working" | "failed" | "unknown";
 
@@ -316,7 +317,7 @@ export async function read<T>(path: string): Promise<T> {
 
 /** Go to the login page, and from there back to this one. */
 function signIn(): void {
-  location.assign(`/ui/login?to=${encodeURIComponent(location.pathname + location.search)}`);
+  location.assign(`${UI}login?to=${encodeURIComponent(`/ui/${location.pathname.slice(UI.length)}${location.search}`)}`);
 }
 
 /** The account of the reader's token; "" where the operator needs none. */
@@ -325,14 +326,15 @@ export const reader = signal("");
 /** The context of the operator's kubeconfig; "" inside of the cluster, which has no name there. */
 export const cluster = signal("");
 
-read<{ user: string; cluster: string }>("/api/v1/reader").then((found) => {
+read<{ user: string; cluster: string }>(`${API}reader`).then((found) => {
   reader.value = found.user;
   cluster.value = found.cluster === "in-cluster" ? "" : found.cluster;
 }, () => undefined);
 
 export async function signOut(): Promise<void> {
-  await fetch("/ui/logout", { method: "POST" });
-  location.assign("/ui/login");
+  // The operator sees from the referrer for which path the cookie is.
+  await fetch(`${UI}logout`, { method: "POST", referrer: `${UI}logout`, referrerPolicy: "same-origin" });
+  location.assign(`${UI}login`);
 }
 
 /** The JSON that a dry run answers with. Throws an Error with the operator's words. */

@@ -3,7 +3,7 @@ import { useEffect, useRef } from "preact/hooks";
 import type { FolderPage, LineCounts, Overview, RenderedFile, TemplateFile } from "./api";
 import { State } from "./parts";
 import { useBeat, useRead } from "./read";
-import { go, place, withQuery } from "./router";
+import { API, go, place, UI, withQuery } from "./router";
 import { number, plural } from "./words";
 
 /** Seconds after which counts are taken again, and parents are rendered again: no stream carries what they change. */
@@ -17,11 +17,11 @@ interface FileProps { name: string; file: TemplateFile; shown: FolderPage }
 /** A file, and beside it what it renders for the parent of the address. */
 export function FileView({ name, file, shown }: FileProps) {
   const { folder, digest = "" } = shown;
-  const path = `/api/v1/folders/${encodeURIComponent(folder)}`;
+  const path = `${API}folders/${encodeURIComponent(folder)}`;
   const counts = useRead<LineCounts>(shown.kind ? `${path}/line-counts` : "", `${digest} ${useBeat(COUNTS_BEAT)}`);
-  const parents = useRead<Overview>(shown.kind ? `/api/v1/overview?folder=${encodeURIComponent(folder)}&limit=${CHOICES}` : "", `${useBeat(COUNTS_BEAT)}`);
+  const parents = useRead<Overview>(shown.kind ? `${API}overview?folder=${encodeURIComponent(folder)}&limit=${CHOICES}` : "", `${useBeat(COUNTS_BEAT)}`);
   const chosen = place.value.query.get("parent") ?? "";
-  const address = chosen ? `/api/v1/parents/${[folder, ...chosen.split("/")].map(encodeURIComponent).join("/")}/rendered?file=${encodeURIComponent(name)}` : "";
+  const address = chosen ? `${API}parents/${[folder, ...chosen.split("/")].map(encodeURIComponent).join("/")}/rendered?file=${encodeURIComponent(name)}` : "";
   const beat = useBeat(RENDER_BEAT);
   const rendered = useRead<RenderedFile>(address, `${digest} ${shown.loads} ${file.problems?.map((each) => each.message).join()} ${beat}`);
   // A file that doesn't load has other lines than the one that is in use.
@@ -135,7 +135,7 @@ function Rendered({ parent, inUse, rendered }: { parent: string; inUse: boolean;
               {document.lines.length > 0 && <div class="code numbered">
                 {document.lines.map((line, at) => (
                   <div key={at} class={line.line && line.line === wanted ? "matched" : ""}>
-                    {line.line ? <a class="g" href={`/ui/${withQuery({ line: String(line.line) })}`}>{line.line}</a> : <span class="g" />}
+                    {line.line ? <a class="g" href={`${UI}${withQuery({ line: String(line.line) })}`}>{line.line}</a> : <span class="g" />}
                     <span>{line.text}</span>
                   </div>
                 ))}

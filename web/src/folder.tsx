@@ -4,13 +4,13 @@ import { type FolderGraph, type FolderPage, open, reader, type TemplateFile } fr
 import { FileView } from "./file";
 import type { Layout } from "./layers";
 import { Bar, Copy, now, State, useKeys } from "./parts";
-import { folderAddress, go, place, TIMELINE, withQuery } from "./router";
+import { API, folderAddress, go, place, TIMELINE, UI, withQuery } from "./router";
 import { age, command, curl, labelParts, plural } from "./words";
 
 type Tab = "files" | "graph" | "changes";
 
 export function FolderView({ folder }: { folder: string }) {
-  const stream = useMemo(() => open<FolderPage>(`/api/v1/folders/${encodeURIComponent(folder)}?stream=1`), [folder]);
+  const stream = useMemo(() => open<FolderPage>(`${API}folders/${encodeURIComponent(folder)}?stream=1`), [folder]);
   useEffect(() => stream.close, [stream]);
   const shown = stream.value.value;
   const files = Object.entries(shown?.files ?? {});
@@ -46,9 +46,9 @@ export function FolderView({ folder }: { folder: string }) {
 
   return (
     <>
-      <Bar crumbs={<><a href="/ui/">Overview</a><i aria-hidden="true">/</i><b aria-current="page">{folder}</b></>} connection={stream.connection.value} search="" onSearch={(text) => go(`?text=${encodeURIComponent(text)}`)} />
+      <Bar crumbs={<><a href={UI}>Overview</a><i aria-hidden="true">/</i><b aria-current="page">{folder}</b></>} connection={stream.connection.value} search="" onSearch={(text) => go(`?text=${encodeURIComponent(text)}`)} />
       {stream.error.value && <p class="banner" role="alert">{stream.error.value}</p>}
-      {shown === null ? <main class="empty"><h1 class="hidden">{folder}</h1>{stream.error.value ? <a class="link" href="/ui/">All folders</a> : "Reading the templates …"}</main> : (
+      {shown === null ? <main class="empty"><h1 class="hidden">{folder}</h1>{stream.error.value ? <a class="link" href={UI}>All folders</a> : "Reading the templates …"}</main> : (
         <main class="folder">
           <Head shown={shown} tab={tab} />
           <div class="tabs" role="tablist" aria-label="Parts of the folder">
@@ -85,8 +85,8 @@ function Head({ shown, tab }: { shown: FolderPage; tab: Tab }) {
       <div class="facts">
         {shown.digest && <span title="Identifies the templates in use">templates <code>{shown.digest}</code>{shown.loaded && ` loaded ${age(shown.loaded, now.value)} ago`}</span>}
         <a class="link" href={`${folderAddress(shown.folder)}${TIMELINE}`}>last hour</a>
-        <a class="link" href={`/ui/?folder=${encodeURIComponent(shown.folder)}`}>{plural(shown.parents ?? 0, "parent")}</a>
-        {(tab !== "graph" || shown.kind) && <Copy text={tab === "graph" ? command("graph", shown.kind!.toLowerCase()) : tab === "files" ? command("check") : curl(`/api/v1/folders/${encodeURIComponent(shown.folder)}`, reader.value !== "")}>Copy as command</Copy>}
+        <a class="link" href={`${UI}?folder=${encodeURIComponent(shown.folder)}`}>{plural(shown.parents ?? 0, "parent")}</a>
+        {(tab !== "graph" || shown.kind) && <Copy text={tab === "graph" ? command("graph", shown.kind!.toLowerCase()) : tab === "files" ? command("check") : curl(`${API}folders/${encodeURIComponent(shown.folder)}`, reader.value !== "")}>Copy as command</Copy>}
       </div>
     </section>
   );
@@ -100,7 +100,7 @@ function Files({ files, chosen, shown, onSelect }: FilesProps) {
     <>
       <nav class="files" aria-label="Files">
         {files.map(([name, each]) => (
-          <a key={name} href={`/ui/${withQuery({ file: name, line: "" })}`} class={name === chosen ? "on" : ""} aria-current={name === chosen ? "true" : undefined}
+          <a key={name} href={`${UI}${withQuery({ file: name, line: "" })}`} class={name === chosen ? "on" : ""} aria-current={name === chosen ? "true" : undefined}
             onClick={(event) => { event.preventDefault(); onSelect(name); }}>
             <span>{base(name)}</span>
             {each.problems?.length ? <State group="failed" word={String(each.problems.length)} /> : each.removed ? <span class="faint small">removed</span> : null}
@@ -162,7 +162,7 @@ function Graph({ graph, folder, served, chosen, onChoose }: GraphProps) {
   const alone = nodes.filter((_, at) => !edges.some((edge) => edge.source === at || edge.target === at)).length;
   const near = new Set(edges.flatMap((edge) => (edge.source === chosen || edge.target === chosen ? [edge.source, edge.target] : [])));
   if (nodes.length === 0) return <p class="empty">{graph.problems?.join("; ") || (served ? "It renders no object." : "It is drawn once the cluster serves the resource.")}</p>;
-  const link = (file?: string, line?: number) => file && <a class="link" href={`/ui/folders/${encodeURIComponent(folder)}?file=${encodeURIComponent(file)}&line=${line}`}>{base(file)}:{line}</a>;
+  const link = (file?: string, line?: number) => file && <a class="link" href={`${UI}folders/${encodeURIComponent(folder)}?file=${encodeURIComponent(file)}&line=${line}`}>{base(file)}:{line}</a>;
   return (
     <>
       <p class="message">

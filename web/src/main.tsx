@@ -3,7 +3,7 @@ import { FolderView } from "./folder";
 import { OverviewPage } from "./overview";
 import { ParentPage } from "./parent";
 import { Help } from "./parts";
-import { onLink, place, TIMELINE } from "./router";
+import { onLink, place, TIMELINE, UI } from "./router";
 import { FolderTimelinePage } from "./timeline";
 
 function App() {
@@ -21,5 +21,7 @@ function App() {
   );
 }
 
+// The browser reads the icon's address again when that of the page changes, and so it may not be relative to it.
+document.querySelector<HTMLLinkElement>("link[rel=icon]")!.href = `${UI}assets/icon.svg`;
 document.addEventListener("click", onLink);
 render(<App />, document.getElementById("app")!);

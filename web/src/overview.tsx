@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Folder, type Group, type Overview, open, type ParentRow } from "./api";
 import { Bar, Copy, Line, now, Source, State, useKeys } from "./parts";
-import { folderAddress, go, parentAddress, place, TIMELINE, withQuery } from "./router";
+import { API, folderAddress, go, parentAddress, place, TIMELINE, UI, withQuery } from "./router";
 import { age, clock, command, located, number, plural, shortened } from "./words";
 
 const PAGE = 50;
@@ -21,25 +21,28 @@ export function OverviewPage() {
     return () => clearTimeout(wait);
   }, [typed]);
 
-  const stream = useMemo(() => open<Overview>(`/api/v1/overview?${address}`), [address]);
+  const stream = useMemo(() => open<Overview>(`${API}overview?${address}`), [address]);
   useEffect(() => stream.close, [stream]);
   const last = useRef<Overview | null>(null);
   if (stream.value.value !== null) last.current = stream.value.value;
   const shown = last.current;
 
   const [selected, setSelected] = useState("");
-  const order = shown?.order ?? [];
+  const [unfolded, setOpen] = useState<ReadonlySet<string>>(new Set());
+  const toggle = (key: string) => setOpen(new Set(unfolded.has(key) ? [...unfolded].filter((each) => each !== key) : [...unfolded, key]));
+  const folds = shown ? foldsOf(shown) : new Map<string, string[]>();
+  const order = shown ? shownKeys(shown.order, folds, unfolded) : [];
   const at = Math.max(0, order.indexOf(selected));
   const move = (by: number) => {
     const next = Math.max(0, Math.min(order.length - 1, at + by));
     setSelected(order[next] ?? "");
     const row = document.getElementById(`row-${next}`);
     row?.scrollIntoView({ block: "nearest" });
-    row?.querySelector("a")?.focus({ preventScroll: true });
+    row?.querySelector<HTMLElement>("a, button")?.focus({ preventScroll: true });
   };
   useKeys({
     j: () => move(1), ArrowDown: () => move(1), k: () => move(-1), ArrowUp: () => move(-1),
-    Enter: () => order[at] !== undefined && go(parentAddress(order[at])),
+    Enter: () => order[at] !== undefined && (folds.has(order[at]) ? toggle(order[at]) : go(parentAddress(order[at]))),
     Escape: () => go(""),
   });
   useEffect(() => {
@@ -58,7 +61,7 @@ export function OverviewPage() {
           <Folders shown={shown} chosen={query.get("folder") ?? ""} />
           <section class="list" aria-label="Parents">
             <Filters shown={shown} />
-            <Parents shown={shown} selected={at} onSelect={setSelected} />
+            <Parents shown={shown} order={order} folds={folds} open={unfolded} selected={at} onSelect={setSelected} onFold={toggle} />
             <Pages shown={shown} />
           </section>
         </main>
@@ -86,7 +89,7 @@ function Figures({ shown }: { shown: Overview }) {
         <b>{number(shown.parents)}</b> <span class="dim">in {plural(folders, "folder")}</span>
         <p class="small states">
           {(["failed", "working", "unknown", "ready"] as const).map((group) => sum(shown, group) > 0 && (
-            <a key={group} href={`/ui/${withQuery({ group, offset: "" })}`}><State group={group} word={`${number(sum(shown, group))} ${sum(shown, group) === 1 && group === "failed" ? "needs a change" : GROUPS[group]}`} /></a>
+            <a key={group} href={`${UI}${withQuery({ group, offset: "" })}`}><State group={group} word={`${number(sum(shown, group))} ${sum(shown, group) === 1 && group === "failed" ? "needs a change" : GROUPS[group]}`} /></a>
           ))}
         </p>
       </div>
@@ -138,7 +141,7 @@ function FolderLink({ name, label, folder, chosen }: { name: string; label: stri
   const words = (["failed", "working", "unknown", "ready"] as const).filter((group) => counts[group]).map((group) => `${counts[group]} ${GROUPS[group]}`).join(", ");
   return (
     <div class={chosen === name ? "folder on" : "folder"}>
-      <a href={`/ui/${text}`} aria-current={chosen === name ? "true" : undefined} title={words}>
+      <a href={`${UI}${text}`} aria-current={chosen === name ? "true" : undefined} title={words}>
         <span>{label}</span><span class="num dim">{number(folder.parents ?? 0)}</span>
         <svg class="split" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">{parts(counts)}</svg>
       </a>
@@ -164,7 +167,7 @@ function parts(counts: Partial<Record<Group, number>>) {
 
 function Chip({ name, value, children }: { name: string; value: string; children: string }) {
   const on = (place.value.query.get(name) ?? "") === value;
-  return <a class={on ? "chip on" : "chip"} aria-current={on ? "true" : undefined} href={`/ui/${withQuery({ [name]: on ? "" : value, offset: "" })}`}>{children}</a>;
+  return <a class={on ? "chip on" : "chip"} aria-current={on ? "true" : undefined} href={`${UI}${withQuery({ [name]: on ? "" : value, offset: "" })}`}>{children}</a>;
 }
 
 function Filters({ shown }: { shown: Overview }) {
@@ -186,7 +189,7 @@ function Filters({ shown }: { shown: Overview }) {
       <input class="chip labels" aria-label="Labels" placeholder="labels: app=web" value={query.get("labels") ?? ""} autocomplete="off" spellcheck={false}
         onChange={(event) => go(withQuery({ labels: event.currentTarget.value.trim(), offset: "" }))} />
       {folder !== undefined && <a class="chip" href={folderAddress(query.get("folder")!)}>templates</a>}
-      {group && group !== "unready" && <a class="chip on" aria-label={`Show ${GROUPS[group as Group]} and all others`} href={`/ui/${withQuery({ group: "", offset: "" })}`}>{GROUPS[group as Group]} ×</a>}
+      {group && group !== "unready" && <a class="chip on" aria-label={`Show ${GROUPS[group as Group]} and all others`} href={`${UI}${withQuery({ group: "", offset: "" })}`}>{GROUPS[group as Group]} ×</a>}
       <span class="small faint end">
         {number(shown.matching)} of {number(shown.parents)} · <Copy quiet text={command("status", folder?.kind?.toLowerCase() ?? "", ...option("-n", namespace), ...option("-l", labels), ...option("--text", query.get("text")), ...option("--only", group), ...option("--only", query.has("suspended") && "suspended"), ...option("--only", query.has("conflict") && "conflict"))}>copy as command</Copy>
       </span>
@@ -196,13 +199,50 @@ function Filters({ shown }: { shown: Overview }) {
 
 const option = (name: string, value: string | false | null): string[] => (value ? [name, value] : []);
 
-function Parents({ shown, selected, onSelect }: { shown: Overview; selected: number; onSelect: (address: string) => void }) {
+/** So many parents of a kind with an equal reason, in one page of the list, are one line. */
+const FOLD = 4;
+
+/** What is equal in the rows of one line; "" for a row that has its own. */
+const reasonOf = (row: ParentRow): string => (row.group === "ready" ? "" : JSON.stringify([row.kind, row.folder, row.reason, shortened(row.message ?? "", row.namespace)]));
+
+/** `Echoes`: the plural of a kind, as the folder of its parents has it. */
+function kindsOf({ kind, folder }: ParentRow): string {
+  const plurals = folder.split(".")[0]!;
+  const same = [...kind].findIndex((letter, at) => letter.toLowerCase() !== plurals[at]);
+  return same < 0 ? kind + plurals.slice(kind.length) : kind.slice(0, same) + plurals.slice(same);
+}
+
+/** The lines that stand for several parents, by their reasons. */
+function foldsOf(shown: Overview): Map<string, string[]> {
+  const found = new Map<string, string[]>();
+  for (const key of shown.order) {
+    const reason = reasonOf(shown.items[key]!);
+    if (reason) found.set(reason, [...(found.get(reason) ?? []), key]);
+  }
+  for (const [reason, keys] of found) if (keys.length < FOLD) found.delete(reason);
+  return found;
+}
+
+/** The lines in order: a folded one stands where its first parent would, and has them below it while it is open. */
+function shownKeys(order: string[], folds: Map<string, string[]>, open: ReadonlySet<string>): string[] {
+  const folded = new Map([...folds].flatMap(([reason, keys]) => keys.map((key): [string, string] => [key, reason])));
+  return order.flatMap((key) => {
+    const reason = folded.get(key);
+    if (reason === undefined) return [key];
+    return folds.get(reason)![0] === key ? [reason, ...(open.has(reason) ? folds.get(reason)! : [])] : [];
+  });
+}
+
+function Parents({ shown, order, folds, open, selected, onSelect, onFold }: { shown: Overview; order: string[]; folds: Map<string, string[]>; open: ReadonlySet<string>; selected: number; onSelect: (address: string) => void; onFold: (key: string) => void }) {
   if (shown.order.length === 0) return <p class="empty">{nothing(shown)}</p>;
   return (
     <table aria-label="Parents">
       <thead><tr><th scope="col">Parent</th><th scope="col">State</th><th scope="col" class="why">Why</th><th scope="col" class="num">Children</th><th scope="col" class="num">Since</th></tr></thead>
       <tbody>
-        {shown.order.map((key, at) => <Row key={key} at={at} address={key} row={shown.items[key]!} on={at === selected} onSelect={onSelect} />)}
+        {order.map((key, at) => {
+          const members = folds.get(key);
+          return <Row key={key} at={at} address={key} row={shown.items[members ? members[0]! : key]!} on={at === selected} onSelect={onSelect} fold={members && { count: members.length, open: open.has(key), toggle: () => onFold(key) }} />;
+        })}
       </tbody>
     </table>
   );
@@ -212,17 +252,19 @@ const nothing = (shown: Overview): string =>
   shown.parents === 0 ? "There are no parents yet. Apply one of examples/, and it appears here." :
   place.value.query.get("group") === "unready" && [...place.value.query].length === 1 ? "All parents are ready." : "No parent matches.";
 
-function Row({ at, address, row, on, onSelect }: { at: number; address: string; row: ParentRow; on: boolean; onSelect: (address: string) => void }) {
+interface Fold { count: number; open: boolean; toggle: () => void }
+
+function Row({ at, address, row, on, onSelect, fold }: { at: number; address: string; row: ParentRow; on: boolean; onSelect: (address: string) => void; fold?: Fold | undefined }) {
   const flash = useFlash(`${row.reason} ${row.message} ${row.current}`);
   const { text, file, line } = located(shortened(row.message ?? "", row.namespace));
   const [first, rest] = sentences(text);
   return (
     <tr id={`row-${at}`} class={`${on ? "on" : ""} ${flash ? "flash" : ""}`} onMouseDown={() => onSelect(address)}>
-      <td><a class="name" href={`/ui/${parentAddress(address)}`}><b>{row.name}</b> <span class="dim">{row.namespace}</span></a><span class="small">{row.kind}{row.suspended && " · suspended"}</span></td>
+      <td>{fold ? <button class="name fold" aria-expanded={fold.open} onClick={fold.toggle}><b>{number(fold.count)} {kindsOf(row)}</b> <span class="dim">{fold.open ? "fold" : "show"}</span></button> : <><a class="name" href={`${UI}${parentAddress(address)}`}><b>{row.name}</b> <span class="dim">{row.namespace}</span></a><span class="small">{row.kind}{row.suspended && " · suspended"}</span></>}</td>
       <td><State state={row.reason} group={row.group} /></td>
       <td class="why"><span class="first">{first}</span>{(rest || file) && <span class="small">{file && <><Source file={file} line={line} />{rest && " · "}</>}{rest}</span>}</td>
-      <td class="num dim">{row.children ? <><span aria-hidden="true">{row.current ?? 0}/{row.children}</span><span class="hidden">{row.current ?? 0} of {row.children} ready</span></> : "–"}</td>
-      <td class="num dim">{age(row.since, now.value) || "–"}</td>
+      <td class="num dim">{!fold && row.children ? <><span aria-hidden="true">{row.current ?? 0}/{row.children}</span><span class="hidden">{row.current ?? 0} of {row.children} ready</span></> : "–"}</td>
+      <td class="num dim">{(!fold && age(row.since, now.value)) || "–"}</td>
     </tr>
   );
 }
@@ -254,9 +296,9 @@ function Pages({ shown }: { shown: Overview }) {
   const end = offset + shown.order.length;
   return (
     <p class="pages small">
-      {offset > 0 && <a class="link" href={`/ui/${withQuery({ offset: String(Math.max(0, offset - PAGE)) })}`}>previous</a>}
+      {offset > 0 && <a class="link" href={`${UI}${withQuery({ offset: String(Math.max(0, offset - PAGE)) })}`}>previous</a>}
       <span class="faint">{number(offset + 1)} to {number(end)} of {number(shown.matching)}</span>
-      {end < shown.matching && <a class="link" href={`/ui/${withQuery({ offset: String(end) })}`}>next</a>}
+      {end < shown.matching && <a class="link" href={`${UI}${withQuery({ offset: String(end) })}`}>next</a>}
     </p>
   );
 }

@@ -7,7 +7,7 @@ import { Conditions, Events, Readiness } from "./details";
 import { useFlash } from "./overview";
 import { Age, Bar, Copy, groupOf, now, Source, State, stateWord, useKeys } from "./parts";
 import { useBeat, useRead } from "./read";
-import { folderAddress, go, place, templateAddress, TIMELINE, withQuery } from "./router";
+import { API, folderAddress, go, place, templateAddress, TIMELINE, UI, withQuery } from "./router";
 import { Band, History } from "./timeline";
 import { arcs, conditionOf, groupOfParent, named, ROW, type TreeRow, treeRows, windowOf } from "./tree";
 import { age, clock, command, curl, kindOf, kubectl, located, number, shortened } from "./words";
@@ -15,7 +15,7 @@ import { age, clock, command, curl, kindOf, kubectl, located, number, shortened 
 export function ParentPage({ address }: { address: string }) {
   const parts = address.split("/");
   const folder = parts[0]!, name = parts.at(-1)!, namespace = parts.length > 2 ? parts[1]! : "";
-  const path = `/api/v1/parents/${parts.map(encodeURIComponent).join("/")}`;
+  const path = `${API}parents/${parts.map(encodeURIComponent).join("/")}`;
   const stream = useMemo(() => open<Parent>(`${path}?stream=1`), [path]);
   useEffect(() => stream.close, [stream]);
   const shown = stream.value.value;
@@ -73,13 +73,13 @@ export function ParentPage({ address }: { address: string }) {
   return (
     <>
       <Bar
-        crumbs={<><a href="/ui/">Overview</a><i aria-hidden="true">/</i><a href={`/ui/?folder=${encodeURIComponent(folder)}`}>{folder.split(".")[0]}</a><i aria-hidden="true">/</i>{namespace && <><a href={`/ui/?namespace=${encodeURIComponent(namespace)}`}>{namespace}</a><i aria-hidden="true">/</i></>}<b aria-current="page">{name}</b></>}
+        crumbs={<><a href={UI}>Overview</a><i aria-hidden="true">/</i><a href={`${UI}?folder=${encodeURIComponent(folder)}`}>{folder.split(".")[0]}</a><i aria-hidden="true">/</i>{namespace && <><a href={`${UI}?namespace=${encodeURIComponent(namespace)}`}>{namespace}</a><i aria-hidden="true">/</i></>}<b aria-current="page">{name}</b></>}
         connection={stream.connection.value}
         search=""
         onSearch={(text) => go(`?text=${encodeURIComponent(text)}`)}
       />
       {stream.error.value && <p class="banner" role="alert">{stream.error.value}</p>}
-      {shown === null ? <main class="empty"><h1 class="hidden">{name}</h1>{stream.error.value ? <a class="link" href="/ui/">All parents</a> : "Reading the objects …"}</main> : (
+      {shown === null ? <main class="empty"><h1 class="hidden">{name}</h1>{stream.error.value ? <a class="link" href={UI}>All parents</a> : "Reading the objects …"}</main> : (
         <main class={selected || PARENT_TABS.some(([id]) => id === tab) ? "parent beside" : "parent"}>
           <Announced shown={shown} />
           <Head shown={shown} rows={rows} onSelect={select} />
@@ -185,7 +185,7 @@ function Head({ shown, rows, onSelect }: { shown: Parent; rows: TreeRow[]; onSel
       </div>
       <div class="facts">
         {namespace && <span>{namespace}</span>}<span>created <Age time={creationTimestamp} /> ago</span><span>{shown.left ? `reading ${number(shown.left)} more …` : `${counted} children ready`}</span>
-        <a class="link narrow" href={`/ui/${withQuery({ child: "", tab: "conditions" })}`}>Conditions, events, dry run</a>
+        <a class="link narrow" href={`${UI}${withQuery({ child: "", tab: "conditions" })}`}>Conditions, events, dry run</a>
         <Copy text={command("tree", parent, namespace ? "-n" : "", namespace ?? "")}>Copy as command</Copy>
       </div>
     </section>

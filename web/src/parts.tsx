@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { computed, signal } from "@preact/signals";
 import { cluster, type Connection, type Group, reader, signOut } from "./api";
-import { go, templateAddress } from "./router";
+import { go, templateAddress, UI } from "./router";
 import { age } from "./words";
 
 /** The time, for ages; it ticks once a second while the page is seen. */
@@ -101,7 +101,7 @@ export function Bar({ crumbs, connection, search, onSearch }: {
   const [group, word] = CONNECTIONS[connection];
   return (
     <header class="bar">
-      <a class="mark" href="/ui/">
+      <a class="mark" href={UI}>
         <svg width="18" height="18" viewBox="0 0 18 18" aria-hidden="true"><path class="lines" d="M3 5h7M3 9h12M3 13h9" stroke-width="2" stroke-linecap="round" /><circle class="dot" cx="13.5" cy="5" r="1.6" /></svg>
         ssa-operator
       </a>

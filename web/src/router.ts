@@ -1,9 +1,13 @@
 // Each view has an address that can be sent to a colleague.
 import { signal } from "@preact/signals";
 
+/** The path of the pages, and of their JSON: a proxy may serve them below a path of its own, so they follow from where this script is. */
+export const UI = new URL("..", import.meta.url).pathname;
+export const API = new URL("../../api/v1/", import.meta.url).pathname;
+
 export interface Place { path: string; query: URLSearchParams }
 
-const here = (): Place => ({ path: location.pathname.replace(/^\/ui\/?/, ""), query: new URLSearchParams(location.search) });
+const here = (): Place => ({ path: location.pathname.slice(UI.length), query: new URLSearchParams(location.search) });
 
 export const place = signal<Place>(here());
 
@@ -13,8 +17,8 @@ addEventListener("popstate", () => {
 
 /** Go to an address below /ui/. What only selects or filters replaces the present address. */
 export function go(address: string, { replace = false } = {}): void {
-  if (replace) history.replaceState(null, "", `/ui/${address}`);
-  else history.pushState(null, "", `/ui/${address}`);
+  if (replace) history.replaceState(null, "", `${UI}${address}`);
+  else history.pushState(null, "", `${UI}${address}`);
   place.value = here();
   if (!replace) scrollTo(0, 0);
 }
@@ -33,7 +37,7 @@ export function withQuery(changes: Record<string, string>): string {
 /** How the address of a folder's timeline ends. */
 export const TIMELINE = "/timeline";
 
-export const folderAddress = (name: string): string => `/ui/folders/${encodeURIComponent(name)}`;
+export const folderAddress = (name: string): string => `${UI}folders/${encodeURIComponent(name)}`;
 
 /** The line of a template in the page of its folder, from the page of a parent with what it renders for that one. A file that folders share is in the page of the folder of this page; "" where there is none. */
 export function templateAddress(file: string, line: number | undefined): string {
@@ -50,8 +54,9 @@ export const parentAddress = (key: string): string => `parents/${key.split("/").
 
 /** Follow links of this page without loading it again. */
 export function onLink(event: MouseEvent): void {
-  const link = (event.target as Element).closest("a[href^='/ui/']");
-  if (link === null || event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
+  const link = (event.target as Element).closest("a[href]");
+  const address = link?.getAttribute("href") ?? "";
+  if (!address.startsWith(UI) || event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
   event.preventDefault();
-  go(link.getAttribute("href")!.slice("/ui/".length));
+  go(address.slice(UI.length));
 }

@@ -4,7 +4,7 @@ import { type Entry, type FolderTimeline, type Group, type ObjectEvent, open, re
 import { apart, endAround, HOUR, type Lane, type Mark, marks, segments, SPANS, spanSince, ticks, zoomed } from "./band";
 import { Bar, Copy, now, State, useKeys } from "./parts";
 import { useBeat, useRead } from "./read";
-import { go, parentAddress } from "./router";
+import { API, go, parentAddress, UI } from "./router";
 import { age, clock, curl, plural } from "./words";
 
 const LANES: Record<Lane, string> = { ready: "Ready", reconciles: "Reconciles", others: "Others", events: "Events" };
@@ -213,7 +213,7 @@ export function History({ entries, child = "", onSelect, parents = false, events
       {shown.map(([id, entry, event]) => (
         <li key={id} class={fresh(entry) ? "flash" : undefined}>
           <span class="num faint" title={`${age(new Date(entry.at * 1000).toISOString(), now.value)} ago`}>{clock(entry.until ?? entry.at)}</span>
-          {parents && entry.parent && <a class="link" href={`/ui/${parentAddress(entry.parent)}`}>{entry.parent.split("/").slice(1).join("/")}</a>}
+          {parents && entry.parent && <a class="link" href={`${UI}${parentAddress(entry.parent)}`}>{entry.parent.split("/").slice(1).join("/")}</a>}
           <div>
             {event ? <Told event={event} /> : <What entry={entry} onSelect={onSelect} />}
             {entry.did?.filter((each) => !child || each.child === child).map((each) => (
@@ -234,10 +234,10 @@ const SHOWN = 50;
 
 /** What happened to all parents of a folder. */
 export function FolderTimelinePage({ folder }: { folder: string }) {
-  const stream = useMemo(() => open<FolderTimeline>(`/api/v1/folders/${encodeURIComponent(folder)}/timeline?stream=1`), [folder]);
+  const stream = useMemo(() => open<FolderTimeline>(`${API}folders/${encodeURIComponent(folder)}/timeline?stream=1`), [folder]);
   useEffect(() => stream.close, [stream]);
   const shown = stream.value.value;
-  const read = useRead<{ events: ObjectEvent[]; notes: string[] }>(`/api/v1/folders/${encodeURIComponent(folder)}/events`, `${useBeat(EVENTS_BEAT)}`);
+  const read = useRead<{ events: ObjectEvent[]; notes: string[] }>(`${API}folders/${encodeURIComponent(folder)}/events`, `${useBeat(EVENTS_BEAT)}`);
   const events = read.value?.events ?? NO_EVENTS;
   useKeys({ Escape: () => go("") });
   useEffect(() => {
@@ -245,12 +245,12 @@ export function FolderTimelinePage({ folder }: { folder: string }) {
   }, [folder]);
   return (
     <>
-      <Bar crumbs={<><a href="/ui/">Overview</a><i aria-hidden="true">/</i><a href={`/ui/?folder=${encodeURIComponent(folder)}`}>{folder.split(".")[0]}</a><i aria-hidden="true">/</i><b aria-current="page">Last hour</b></>} connection={stream.connection.value} search="" onSearch={(text) => go(`?text=${encodeURIComponent(text)}`)} />
+      <Bar crumbs={<><a href={UI}>Overview</a><i aria-hidden="true">/</i><a href={`${UI}?folder=${encodeURIComponent(folder)}`}>{folder.split(".")[0]}</a><i aria-hidden="true">/</i><b aria-current="page">Last hour</b></>} connection={stream.connection.value} search="" onSearch={(text) => go(`?text=${encodeURIComponent(text)}`)} />
       {stream.error.value && <p class="banner" role="alert">{stream.error.value}</p>}
-      {shown === null ? <main class="empty"><h1 class="hidden">{folder}</h1>{stream.error.value ? <a class="link" href="/ui/">All folders</a> : "Waiting for the operator …"}</main> : (
+      {shown === null ? <main class="empty"><h1 class="hidden">{folder}</h1>{stream.error.value ? <a class="link" href={UI}>All folders</a> : "Waiting for the operator …"}</main> : (
         <main class="hour">
           <section class="head"><div><h1>{folder}</h1><p class="why dim">What happened to its parents in the last hour.</p></div>
-            <div class="facts"><Copy text={curl(`/api/v1/folders/${encodeURIComponent(folder)}/timeline`, reader.value !== "")}>Copy as command</Copy></div></section>
+            <div class="facts"><Copy text={curl(`${API}folders/${encodeURIComponent(folder)}/timeline`, reader.value !== "")}>Copy as command</Copy></div></section>
           <div class="scroll">
             {[...(read.value?.notes ?? []), read.error].filter(Boolean).map((note) => <p class="message" key={note}>{note}</p>)}
             <History entries={shown.entries} events={events} parents />

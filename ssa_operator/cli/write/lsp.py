@@ -54,12 +54,11 @@ def lsp(
             f"lsp needs a library ({error}); install it with: pip install 'ssa-operator[lsp]'", code=2
         ) from error
     check_folders(templates or (), note_empty=False)
-    server.serve(
-        ProjectOptions(
-            schemas=bundled_schemas(kubernetes.removeprefix("v")),
-            installation=installation_of(values, namespace=""),
-            templates=[each.resolve() for each in templates or ()],
-            crds=crds,
-            examples=examples,
-        )
+    options = ProjectOptions(
+        schemas=bundled_schemas(kubernetes.removeprefix("v")),
+        installation=installation_of(values, namespace=""),
+        templates=[each.resolve() for each in templates or ()],
+        crds=crds,
+        examples=examples,
     )
+    raise typer.Exit(server.serve(options))

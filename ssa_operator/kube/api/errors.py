@@ -1,7 +1,8 @@
 """The errors of requests, classified by the Status that the API server returns.
 
 Promises:
-- Every failed request raises an `ApiError`. Its text names the request and has the server's message.
+- Every failed request raises an `ApiError`. Its text names the request and has the server's message, without values
+  in the syntax of Go.
 - `terminal` alone decides whether the same request fails again; it reads the code and the message.
 - Every 403 that is not the authorizer's is a denial, whichever admission plugin sent it. So is the refusal of a port or
   an address that another Service has.
@@ -30,6 +31,7 @@ from ssa_operator.kube.api.redaction import (
     redacted_cause,
     redacted_message,
     sent_body,
+    without_go_values,
     without_webhook_path,
 )
 from ssa_operator.objects.json_codec import decoder
@@ -370,6 +372,7 @@ def read_error_status(
         if causes != said:
             message = "; ".join(f"{cause.field}: {cause.message}" for cause in causes)
             hides = True
+    message, whole = without_go_values(message), message
     return ErrorStatus(
         code=status.code or code,
         reason=status.reason,
@@ -377,7 +380,7 @@ def read_error_status(
         causes=causes,
         retry_after=_seconds(retry_after) or (min(details.retry_after_seconds, BACKOFF_CAP) or None),
         denied=_is_denial(status.code or code, status.message),
-        words=ServerWords(status.message, said) if hides else None,
+        words=ServerWords(status.message, said) if hides or message != whole else None,
     )
 
 

@@ -107,6 +107,35 @@ def without_webhook_path(message: str) -> str:
     return _CALLED.sub(r"\1...", message) if "failed: Post" in message else message
 
 
+# As `%#v` of Go prints a struct, a map and a slice, and as go-cmp prints the difference of two structs.
+_GO_VALUE = re.compile(
+    r"(?<![^\s:,])&?(?:\*|\[\d*\]|map\[[\w.]+\])*(?:[a-z]\w*\.\w+|interface \{\}|string|bool|u?int\d*|float\d+)\{"
+)
+_GO_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]')
+_UNSTRUCTURED = "&value.valueUnstructured{"
+_GO_NAMES = (("map[", "a mapping"), ("[]", "a list"), ("interface {}(nil)", "null"))
+
+
+def without_go_values(message: str) -> str:
+    """The message without values in the syntax of Go. A value that a manifest has in place of another type is shown in
+    words.
+    """
+    shown, begin = "", 0
+    while found := _GO_VALUE.search(message, begin):
+        depth, end = 1, found.end()
+        while depth and (token := _GO_TOKEN.search(message, end)):
+            depth, end = depth + {"{": 1, "}": -1}.get(token[0], 0), token.end()
+        if depth:
+            break
+        value, shown = message[found.end() : end - 1].removeprefix("Value:"), shown + message[begin : found.start()]
+        if found[0] == _UNSTRUCTURED:
+            shown += next((name for start, name in _GO_NAMES if value.startswith(start)), value)
+        elif message.startswith(": ", end):
+            end += 2
+        begin = end
+    return (shown + message[begin:]).rstrip() if begin else message
+
+
 def redacted_cause(reason: str, message: str) -> str:
     """The message of one cause without the refused value."""
     label = _LABELS.get(reason, "refused")

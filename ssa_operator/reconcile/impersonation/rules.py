@@ -27,8 +27,9 @@ def refusal(name: str, parent: Identity, *, cluster_scope: bool) -> str | None:
     if not name or parent.namespace or cluster_scope:
         return None
     return (
-        f"is cluster-scoped, so that it has no service account {name} to apply its children as; nothing is applied. "
-        "Set `clusterScope: true` in the folder's _settings.yaml to apply them with the operator's own permissions"
+        f"the parent is cluster-scoped, so that it has no service account {name} to apply its children as; nothing is "
+        "applied. Set `clusterScope: true` in the folder's _settings.yaml to apply them with the operator's own "
+        "permissions"
     )
 
 

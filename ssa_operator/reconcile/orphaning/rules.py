@@ -19,8 +19,8 @@ import json
 from ssa_operator.objects.live_object import LiveObject
 
 CHILDREN_STAY = (
-    "is being deleted without its children (--cascade=orphan): they stay, and no finalize hook runs; a parent that is "
-    "created again under this name takes them back"
+    "the parent is being deleted without its children (--cascade=orphan): they stay, and no finalize hook runs; a "
+    "parent that is created again under this name takes them back"
 )
 """What the status and an Event say of the parent."""
 

@@ -4,6 +4,7 @@ Promises:
 - The reason is the first of these that applies: a template can't be rendered, a manifest breaks a rule, the API server
   refused an apply, a prune is held, a child waits for a dependency, a child is in progress.
 - The message names the objects and the causes.
+- Files that don't load are no failure of a parent that the last good templates render; its message has their errors.
 """
 
 from __future__ import annotations
@@ -71,6 +72,14 @@ def make_verdict(
     plan: Plan, problems: Sequence[RenderProblem], outcomes: Sequence[Outcome], children: Sequence[ChildStatus]
 ) -> Verdict:
     """The verdict on a parent that is not being deleted; `problems` are those of all templates."""
+    verdict = _verdict(plan, [each for each in problems if not each.outdated], outcomes, children)
+    outdated = [_skipped_message(each) for each in problems if each.outdated]
+    return replace(verdict, message=sentence([verdict.message, *outdated])) if outdated else verdict
+
+
+def _verdict(
+    plan: Plan, problems: Sequence[RenderProblem], outcomes: Sequence[Outcome], children: Sequence[ChildStatus]
+) -> Verdict:
     failures = [outcome for outcome in outcomes if outcome.result is Result.FAILED]
     failures += [_conflict_failure(outcome) for outcome in outcomes if outcome.step.history.conflict]
     if problems:
@@ -110,7 +119,7 @@ def make_deletion_verdict(finalization: Finalization, outcomes: Sequence[Outcome
     ]
     causes += [f"skipped: {hook}" for hook in finalization.skipped_hooks]
     causes += [_skipped_message(problem) for problem in finalization.plan.rendered.problems]
-    message = "; ".join(filter(None, ("is being deleted", sentence([cause for cause in causes if cause]))))
+    message = "; ".join(filter(None, ("the parent is being deleted", sentence([cause for cause in causes if cause]))))
     stalled = bool(failures) and not any(failure.retryable for failure in failures)
     return Verdict(ready=False, reason=ReadyReason.DELETING.value, message=message, stalled=stalled)
 

@@ -33,7 +33,7 @@ SUFFIXES = (".j2", ".yaml", ".yml")
 MAX_ENTRIES = 100_000
 """The most files and folders that are walked."""
 
-_FOLDER_OF_A_MOUNT = "is a folder and no file; mount a file that exists, or rename the folder"
+_FOLDER_OF_A_MOUNT = "this is a folder and no file; mount a file that exists, or rename the folder"
 """The problem of a folder in the place of a template: a mount of a missing file creates one."""
 
 _ATTEMPTS = 10
@@ -124,17 +124,19 @@ def _read_files(root: Path, paths: FolderState) -> FolderSnapshot:
         location = SourceLocation(relative, 1)
         if known and len(known) > 1 and known[2] > OUTPUT_LIMIT:
             problems[relative] = RenderProblem(
-                f"is larger than {OUTPUT_LIMIT // 2**20} MiB; no template needs to be", location
+                f"the file is larger than {OUTPUT_LIMIT // 2**20} MiB; no template needs to be", location
             )
             continue
         try:
             encoded = read_bytes(root / relative, root, OUTPUT_LIMIT)
             text = encoded.decode("utf-8-sig")
         except OSError as error:
-            problems[relative] = RenderProblem(f"can't be read: {error.strerror}", location)
+            problems[relative] = RenderProblem(f"the file can't be read: {error.strerror}", location)
         except UnicodeDecodeError as error:
             line = encoded.count(b"\n", 0, error.start) + 1
-            problems[relative] = RenderProblem("is not UTF-8 text; save it as UTF-8", SourceLocation(relative, line))
+            problems[relative] = RenderProblem(
+                "the file is not UTF-8 text; save it as UTF-8", SourceLocation(relative, line)
+            )
         else:
             files[relative] = text.replace("\r\n", "\n")
     new = {path: text for path, text in new_texts(root).items() if path.endswith(SUFFIXES) and not is_data(path)}

@@ -98,13 +98,15 @@ def _read(path: Path) -> str:
     try:
         encoded = read_given(path)
         if len(encoded) > VALUES_LIMIT:
-            raise DocumentError(f"is larger than {VALUES_LIMIT // 2**20} MiB", location)
+            raise DocumentError(f"the file is larger than {VALUES_LIMIT // 2**20} MiB", location)
         return encoded.decode("utf-8-sig").replace("\r\n", "\n")
     except OSError as error:
-        raise DocumentError(f"can't be read: {error.strerror}; name an existing file with --values", location) from None
+        raise DocumentError(
+            f"the file can't be read: {error.strerror}; name an existing file with --values", location
+        ) from None
     except UnicodeDecodeError as error:
         line = encoded.count(b"\n", 0, error.start) + 1
-        raise DocumentError("is not UTF-8 text; save it as UTF-8", SourceLocation(str(path), line)) from None
+        raise DocumentError("the file is not UTF-8 text; save it as UTF-8", SourceLocation(str(path), line)) from None
 
 
 def _mapping(name: str, text: str) -> tuple[dict[str, Any], Node | None]:

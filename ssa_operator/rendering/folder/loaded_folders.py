@@ -270,7 +270,7 @@ def _load_folder(name: str, root: Path, read: _Read, old: Folder | None) -> Fold
         if path != known and path.startswith(known.partition(".")[0] + ".")
     }
     for path, known in misnamed.items():
-        problems.append(RenderProblem(f"is not read; call it {known}", SourceLocation(f"{name}/{path}", 1)))
+        problems.append(RenderProblem(f"{path} is not read; call it {known}", SourceLocation(f"{name}/{path}", 1)))
         unread.add(f"{name}/{known}")
     try:
         settings = parse_settings(f"{name}/{SETTINGS}", own.get(SETTINGS, ""))

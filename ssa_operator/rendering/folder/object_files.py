@@ -75,7 +75,7 @@ def read_objects(paths: Iterable[Path], within: Path | None = None) -> tuple[lis
         except FileError as error:
             problems.extend(error.problems)
         except UnicodeDecodeError:
-            problems.append(RenderProblem("is not UTF-8 text; save it as UTF-8", SourceLocation(str(path), 1)))
+            problems.append(RenderProblem("the file is not UTF-8 text; save it as UTF-8", SourceLocation(str(path), 1)))
         except OSError as error:
             problems.append(RenderProblem(f"{path} can't be read: {error.strerror}"))
     return documents, problems

@@ -113,7 +113,9 @@ def compiling(code: str) -> Iterator[None]:
         if _DEEP_CODE.search(error.msg):
             raise NestingError(_line(code, error.lineno)) from None
         message = next((found.expand(words) for said, words in _WORDS if (found := said.search(error.msg))), "")
-        raise TemplateSyntaxError(message or f"can't be compiled: {error.msg}", _line(code, error.lineno)) from None
+        raise TemplateSyntaxError(
+            message or f"the template can't be compiled: {error.msg}", _line(code, error.lineno)
+        ) from None
     except (RecursionError, MemoryError):
         raise NestingError(1) from None
 

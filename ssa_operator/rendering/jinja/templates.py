@@ -168,7 +168,9 @@ class Templates:
             if inner == name or inner.startswith("_"):
                 continue
             if (match := _CONVERSION.fullmatch(inner)) is None:
-                self._fault(name, 1, "is no conversion; call it <from>-to-<to>.yaml.j2, as v1alpha1-to-v1.yaml.j2")
+                self._fault(
+                    name, 1, f"{inner} is no conversion; call it <from>-to-<to>.yaml.j2, as v1alpha1-to-v1.yaml.j2"
+                )
             elif match[1] == match[2]:
                 self._fault(name, 1, f"converts {match[1]} to itself; name two versions")
             else:

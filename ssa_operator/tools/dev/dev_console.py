@@ -20,6 +20,7 @@ import sys
 import termios
 import time
 import tty
+import webbrowser
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -107,6 +108,11 @@ def clipboard_sequence(text: str) -> str:
     return f"\x1b]52;c;{base64.b64encode(text.encode()).decode()}\x07"
 
 
+def has_display() -> bool:
+    """Whether a browser can open a window. One in this terminal would take the screen."""
+    return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
 REDRAW = 0.25
 """Seconds between two readings of the operator's reports, if no key is pressed."""
 
@@ -130,6 +136,9 @@ class DevConsole:
     log: Sequence[str]
     """The newest lines of the operator's log."""
 
+    page: str
+    """The address of the web view, empty without one."""
+
     _state: ScreenState = field(default_factory=ScreenState)
 
     _command: asyncio.Task[None] | None = None
@@ -143,7 +152,7 @@ class DevConsole:
         ):
             with Screen(console=console, screen=True, auto_refresh=False, redirect_stderr=False) as screen:
                 while not stop.is_set():
-                    scene = await reader.read(tuple(self.log))
+                    scene = replace(await reader.read(tuple(self.log)), page=self.page)
                     rows = scene.rows(time.time())
                     self._state = replace(self._state, width=console.width)
                     shown = draw(self._state, scene, rows, (console.width, console.height))
@@ -153,9 +162,13 @@ class DevConsole:
                         self._state, request = on_key(self._state, key, rows, scene)
                         if request is KeyRequest.QUIT:
                             stop.set()
-                        elif request is KeyRequest.COPY:
-                            console.file.write(clipboard_sequence(scene.kubeconfig))
-                            self._state = replace(self._state, notice=f"copied: {scene.kubeconfig}")
+                        elif request is KeyRequest.PAGE and has_display():
+                            await asyncio.to_thread(webbrowser.open, self.page)
+                            self._state = replace(self._state, notice=f"opened: {self.page}")
+                        elif request in (KeyRequest.COPY, KeyRequest.PAGE):
+                            copied = self.page if request is KeyRequest.PAGE else scene.kubeconfig
+                            console.file.write(clipboard_sequence(copied))
+                            self._state = replace(self._state, notice=f"copied: {copied}")
                         elif request is not None:
                             found = self._state.shown(rows)
                             await self._do(request, found[self._state.at(found)], console.width)

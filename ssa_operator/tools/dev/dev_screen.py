@@ -1,9 +1,9 @@
 """Draws the screen of `ssa-operator dev`.
 
 Promises:
-- The screen has exactly the lines of the terminal, from 80x24 on: a title, the line with KUBECONFIG, the tree, the
-  whole message of the selected line, errors and Events, and the keys. While the cluster is still starting, a line below
-  the title says so. If the control plane is gone, the title says so.
+- The screen has exactly the lines of the terminal, from 80x24 on: a title, the lines with KUBECONFIG and the address of
+  the web view, the tree, the whole message of the selected line, errors and Events, and the keys. While the cluster is
+  still starting, a line below the title says so. If the control plane is gone, the title says so.
 - The selected line is always visible.
 - States and ages stand in columns.
 - An error is shown once, with its file and line, as long as it lasts: not again as a message or an Event. Events are
@@ -74,6 +74,7 @@ def draw(state: ScreenState, scene: Scene, rows: Sequence[Row], size: tuple[int,
     words = scene.explained(rows[selected].line.message or rows[selected].line.note)
     message = textwrap.wrap(words, width)[:MESSAGE_LINES]
     head = [_bar(_title(scene, state), width), *([Text(scene.kubeconfig, "dim")] if scene.kubeconfig else [])]
+    head += [Text(f"In a browser (w): {scene.page}", "dim")] if scene.page else []
     head += [Text(one_line(scene.outage), "bold red")] if scene.outage else []
     head += [Text(scene.cluster_note, "yellow")] if scene.cluster_note and not scene.outage else []
     height_left = height - 1 - len(head)

@@ -109,8 +109,10 @@ class DevSession(Struct, frozen=True, kw_only=True):
             project = ProjectFiles(client, mapper, installer, crds=crds, examples=self.examples)
             await project.apply_examples()
             console.print(f"In another terminal: {local.kubeconfig_command}", soft_wrap=True)
+            page = ""
             if listen is not None and listen[1] and self.pages is not None:
-                console.print(f"In a browser: http://{listen[0] or 'localhost'}:{listen[1]}/ui/", soft_wrap=True)
+                page = f"http://{listen[0] or 'localhost'}:{listen[1]}/ui/"
+                console.print(f"In a browser: {page}", soft_wrap=True)
             operator = Operator(
                 client,
                 mapper,
@@ -140,6 +142,7 @@ class DevSession(Struct, frozen=True, kw_only=True):
                             project=project,
                             checks=checks,
                             log=log,
+                            page=page,
                         )
                         others.append(group.create_task(_check(operator, checks)))
                         group.create_task(dev_console.run(console, stop))

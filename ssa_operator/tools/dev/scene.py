@@ -145,6 +145,9 @@ class Scene(Struct, frozen=True, kw_only=True):
     kubeconfig: str = ""
     """The command that makes other terminals use the cluster."""
 
+    page: str = ""
+    """The address of the web view, empty without one."""
+
     cluster_note: str = ""
     """The remaining work of the cluster's start, empty if it is complete."""
 

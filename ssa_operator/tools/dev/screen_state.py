@@ -38,6 +38,7 @@ v                 all errors and Events, the newest first
 c                 the findings of check in the files as they were saved last
 l                 the operator's log, the newest line first
 e                 copy the line with KUBECONFIG for another terminal
+w                 the web view in a browser; without a display, copy its address
 ?                 these keys
 q                 close what is open, or quit"""
 
@@ -50,6 +51,7 @@ class KeyRequest(StrEnum):
     DIFF = "diff"
     BLAME = "blame"
     COPY = "copy"
+    PAGE = "open the web view"
     QUIT = "quit"
 
 
@@ -59,6 +61,7 @@ _REQUESTS = {
     "d": KeyRequest.DIFF,
     "b": KeyRequest.BLAME,
     "e": KeyRequest.COPY,
+    "w": KeyRequest.PAGE,
     "q": KeyRequest.QUIT,
 }
 _FAR = 10**6
@@ -142,7 +145,9 @@ def on_key(state: ScreenState, key: str, rows: Sequence[Row], scene: Scene) -> t
     if (text := _text(key, shown[place], scene)) is not None:
         return state.opened(*text), None
     request = _REQUESTS.get(key)
-    if request not in (None, KeyRequest.QUIT, KeyRequest.COPY) and not shown[place].parent:
+    if request is KeyRequest.PAGE and not scene.page:
+        return replace(state, notice="there is no web view, because --listen names no port"), None
+    if request not in (None, KeyRequest.QUIT, KeyRequest.COPY, KeyRequest.PAGE) and not shown[place].parent:
         return replace(state, notice=f"select an object to {request}"), None
     return state, request
 

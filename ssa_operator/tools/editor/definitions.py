@@ -248,10 +248,11 @@ def _declared_by_crd(reading: Reading, manifest: ManifestText, names: Sequence[s
 # References.
 
 
-def references(reading: Reading, line: int, column: int) -> list[Target]:
+def references(reading: Reading, line: int, column: int, *, declared: bool = False) -> list[Target]:
     """The template lines that read the field of the parent at a column of a line, in a template, a CRD or a
-    `_schema.yaml`.
+    `_schema.yaml`; `declared` adds the line that declares it.
     """
+    asked = reading
     reading, offset = reading.at(line, column)
     text = reading.text
     if reading.path.suffix == ".j2":
@@ -261,19 +262,24 @@ def references(reading: Reading, line: int, column: int) -> list[Target]:
         names = tuple(each.text for each in chain if each.kind == "name")
         names = names[1:] if names[:1] == ("object",) else names
         folder = reading.project.folder_of(reading.path)
-        return [*_readers(reading, folder.name, names)] if folder is not None and names else []
+        if folder is None or not names:
+            return []
+        return [*(definition(asked, line, column) if declared else ()), *_readers(reading, folder.name, names)]
     return [
         target
         for document in reading.project.definitions
         if Path(document.location.file) == reading.path
-        for names in [_declared_at(document, line + 1)]
+        for position, names in [_declared_at(document, line + 1)]
         if names
-        for target in _readers(reading, _name_of(document), names)
+        for target in (
+            *(_declaration(reading, document, position, names) if declared else ()),
+            *_readers(reading, _name_of(document), names),
+        )
     ]
 
 
-def _declared_at(document: Document, number: int) -> tuple[str, ...]:
-    """The field that a CRD declares at a line, () for none."""
+def _declared_at(document: Document, number: int) -> tuple[int, tuple[str, ...]]:
+    """The version and the field that a CRD declares at a line, () for none."""
     for position, version in enumerate(document.body["spec"].get("versions", ())):
         root = ("spec", "versions", position, "schema", "openAPIV3Schema")
         schema = value_of(version, "schema", "openAPIV3Schema") or {}
@@ -281,13 +287,13 @@ def _declared_at(document: Document, number: int) -> tuple[str, ...]:
         while stack:
             names, path, node = stack.pop()
             if names and document.location_of(path).line == number:
-                return names
+                return position, names
             properties = value_of(node, "properties")
             for name, each in properties.items() if isinstance(properties, dict) else ():
                 stack.append(((*names, name), (*path, "properties", name), each))
             nested = ((key, value_of(node, key)) for key in ("items", "additionalProperties"))
             stack += [(names, (*path, key), each) for key, each in nested if isinstance(each, dict)]
-    return ()
+    return 0, ()
 
 
 @lru_cache(maxsize=16)

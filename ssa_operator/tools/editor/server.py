@@ -6,6 +6,9 @@ Promises:
 - A file without problems has an empty list, so that what was repaired disappears.
 - An error of a rule is a line of the editor's log, without values, and the answer is empty. The server goes on.
 - Standard output has the protocol alone.
+- A request that the protocol forbids, or whose parameters are wrong, has an error as its answer.
+- The server ends with its standard input, and with the process that started it. Without a shutdown before, the exit
+  code is 1.
 """
 
 from __future__ import annotations
@@ -20,7 +23,15 @@ from typing import Any, TypeVar
 
 from lsprotocol import types
 from pygls import uris
+from pygls.exceptions import (
+    JsonRpcException,
+    JsonRpcInvalidParams,
+    JsonRpcInvalidRequest,
+    JsonRpcMethodNotFound,
+    JsonRpcServerNotInitialized,
+)
 from pygls.lsp.server import LanguageServer
+from pygls.protocol import LanguageServerProtocol
 
 from ssa_operator import __version__
 from ssa_operator.operator.process.streams import CommandError
@@ -44,6 +55,9 @@ from ssa_operator.tools.editor.text_places import UTF_16, Target
 PAUSE = 0.3
 """Seconds without an edit after which a text is checked."""
 
+PARENT_INTERVAL = 2.0
+"""Seconds between two looks whether the process that started the server still runs."""
+
 Answer = TypeVar("Answer")
 
 _WATCHED = "**/*.{yaml,yml,j2}"
@@ -62,18 +76,46 @@ class _Workspace:
     check: asyncio.Task[None] | None = None
 
 
+class _Protocol(LanguageServerProtocol):
+    """Answers the requests that the library drops."""
+
+    def structure_message(self, data: dict[str, Any]) -> Any:
+        try:
+            return super().structure_message(data)
+        except JsonRpcException:
+            if "id" in data and (method := data.get("method")):
+                known = self.get_message_type(method) is not None
+                self._refuse(data["id"], JsonRpcInvalidParams() if known else JsonRpcMethodNotFound.of(method))
+            raise
+
+    def handle_message(self, message: Any) -> None:
+        is_request = hasattr(message, "id") and hasattr(message, "method")
+        if is_request and self._shutdown:
+            self._refuse(message.id, JsonRpcInvalidRequest("the server was told to shut down"))
+        elif is_request and self._workspace is None and message.method != types.INITIALIZE:
+            self._refuse(message.id, JsonRpcServerNotInitialized())
+        else:
+            super().handle_message(message)
+
+    def _refuse(self, number: int | str, error: JsonRpcException) -> None:
+        self._send_response(number, error=error.to_response_error())
+
+
 class TemplateServer(LanguageServer):
     """Serves one editor."""
 
     def __init__(self, options: ProjectOptions) -> None:
-        super().__init__("ssa-operator", __version__)
+        super().__init__("ssa-operator", __version__, protocol_cls=_Protocol)
+        self.exit_code = 1
+        self._following: asyncio.Task[None] | None = None
         self._options = options
         self._workspaces: dict[tuple[Path, ...], _Workspace] = {}
 
     @property
     def encoding(self) -> str:
         """The encoding that positions count in."""
-        return str(getattr(self.server_capabilities.position_encoding, "value", UTF_16))
+        agreed = self.server_capabilities.position_encoding  # a plain str if the client named it
+        return str(getattr(agreed, "value", agreed) or UTF_16)
 
     def open_texts(self) -> OpenTexts:
         """The texts that the editor has open now."""
@@ -129,8 +171,13 @@ class TemplateServer(LanguageServer):
             self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(texts.address(path), shown))
         found.published = set(found.problems)
 
+    def follow(self, process: int) -> None:
+        """End with a process."""
+        self._following = asyncio.get_running_loop().create_task(_end_with(process))
+
     def stop(self) -> None:
         """End the checks that run."""
+        self.exit_code = 0
         for found in self._workspaces.values():
             if found.check is not None:
                 found.check.cancel()
@@ -227,11 +274,27 @@ def _path(uri: str) -> Path:
     return Path(uris.to_fs_path(uri) or "/").resolve()
 
 
+async def _end_with(process: int) -> None:
+    while True:
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            os._exit(1)  # a thread still waits for standard input
+        except PermissionError:
+            pass  # it runs, as another user
+        await asyncio.sleep(PARENT_INTERVAL)
+
+
 def make_server(options: ProjectOptions) -> TemplateServer:
     """A server that answers once `start_io` runs it."""
     server = TemplateServer(options)
     _add_checks(server)
     _add_answers(server)
+
+    @server.feature(types.INITIALIZE)
+    def initialize(given: types.InitializeParams) -> None:
+        if given.process_id is not None:
+            server.follow(given.process_id)
 
     @server.feature(types.SHUTDOWN)
     def shutdown(_: Any) -> None:
@@ -295,7 +358,8 @@ def _add_answers(server: TemplateServer) -> None:
 
     @server.feature(types.TEXT_DOCUMENT_REFERENCES)
     def referred(given: types.ReferenceParams) -> list[types.Location]:
-        return server.targets(given, references)
+        declared = given.context.include_declaration
+        return server.targets(given, lambda *place: references(*place, declared=declared))
 
     @server.feature(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
     def outline(given: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
@@ -311,8 +375,10 @@ def _add_answers(server: TemplateServer) -> None:
         return server.actions(given)
 
 
-def serve(options: ProjectOptions) -> None:
-    """Serve the editor at standard input and output until it leaves."""
+def serve(options: ProjectOptions) -> int:
+    """Serve the editor at standard input and output until it leaves. Returns the exit code."""
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as output:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nothing else may write between the messages
-        make_server(options).start_io(sys.stdin.buffer, output)
+        server = make_server(options)
+        server.start_io(sys.stdin.buffer, output)
+        return server.exit_code

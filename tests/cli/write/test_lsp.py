@@ -48,15 +48,25 @@ class Editor:
     async def notify(self, method: str, **params: Any) -> None:
         await self._send(method=method, params=params)
 
-    async def request(self, method: str, **params: Any) -> Any:
-        """The result of a request."""
+    async def answer(self, method: str, params: Any) -> dict[str, Any]:
+        """The answer to a request: a result or an error."""
         self._number += 1
         await self._send(id=self._number, method=method, params=params)
         async with asyncio.timeout(PATIENCE):
             while (message := await self._receive()).get("id") != self._number or "method" in message:
                 pass
+        return message
+
+    async def request(self, method: str, **params: Any) -> Any:
+        """The result of a request."""
+        message = await self.answer(method, params)
         assert "error" not in message, message
         return message["result"]
+
+    async def exit_code(self) -> int:
+        """What the server ends with."""
+        async with asyncio.timeout(PATIENCE):
+            return await self._process.wait()
 
     async def at(self, method: str, path: Path, line: int, character: int) -> Any:
         """The result of a request about a place in a file."""
@@ -84,27 +94,37 @@ class Editor:
 
 
 @asynccontextmanager
-async def editor() -> AsyncIterator[Editor]:
-    """An editor with a server that is initialized. Both end well."""
+async def started() -> AsyncIterator[tuple[Editor, asyncio.subprocess.Process]]:
+    """An editor with its server."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "ssa_operator", "lsp", "--stdio"),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         env=os.environ | {"KUBECONFIG": "/nowhere"},
     )
-    found = Editor(process)
     try:
-        found.messages.append(await found.request("initialize", processId=None, rootUri=None, capabilities={}))
-        await found.notify("initialized")
-        yield found
-        assert await found.request("shutdown") is None
-        await found.notify("exit")
-        async with asyncio.timeout(PATIENCE):
-            assert await process.wait() == 0
+        yield Editor(process), process
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
+
+
+async def initialize(one: Editor, process_id: int | None = None, **capabilities: Any) -> None:
+    params = {"processId": process_id, "rootUri": None, "capabilities": capabilities}
+    one.messages.append(await one.request("initialize", **params))
+    await one.notify("initialized")
+
+
+@asynccontextmanager
+async def editor(**capabilities: Any) -> AsyncIterator[Editor]:
+    """An editor with a server that is initialized. Both end well."""
+    async with started() as (found, _):
+        await initialize(found, **capabilities)
+        yield found
+        assert await found.request("shutdown") is None
+        await found.notify("exit")
+        assert await found.exit_code() == 0
 
 
 @pytest.fixture
@@ -161,13 +181,14 @@ async def test_an_editor_sees_findings_of_unsaved_texts_and_repairs_them(project
         assert target["uri"] == crd.as_uri()
         begin = target["range"]["start"]
         assert crd.read_text().splitlines()[begin["line"]][begin["character"] :] == "replicas:"
-        [read] = await one.request(
-            "textDocument/references",
-            textDocument={"uri": crd.as_uri()},
-            position=begin,
-            context={"includeDeclaration": True},
-        )
-        assert (read["uri"], read["range"]["start"]["line"]) == (path.as_uri(), line)
+
+        async def references(*, declaration: bool) -> list[Any]:
+            of = {"textDocument": {"uri": crd.as_uri()}, "position": begin}
+            found = await one.request("textDocument/references", **of, context={"includeDeclaration": declaration})
+            return [(each["uri"], each["range"]["start"]["line"]) for each in found]
+
+        assert await references(declaration=False) == [(path.as_uri(), line)]
+        assert await references(declaration=True) == [(crd.as_uri(), begin["line"]), (path.as_uri(), line)]
         [symbol] = await one.request("textDocument/documentSymbol", textDocument={"uri": path.as_uri()})
         assert symbol["name"] == "Deployment {{ name }}"
 
@@ -187,6 +208,71 @@ async def test_positions_count_utf_16_and_a_broken_text_stops_nothing(project: P
         await one.change(path, {"text": "{{"})
         assert await one.at("hover", path, 7, 99) is None
         assert await one.at("definition", path, 0, 2) == []
+
+
+@pytest.mark.parametrize(("encoding", "size"), [("utf-8", 4), ("utf-16", 2), ("utf-32", 1)])
+async def test_columns_behind_an_emoji_count_what_was_agreed_on(project: Path, encoding: str, size: int) -> None:
+    path = project / "templates/echoes.example.com/deployment.yaml.j2"
+    async with editor(general={"positionEncodings": [encoding]}) as one:
+        agreed = next(each["capabilities"] for each in one.messages if "capabilities" in each)
+        assert agreed["positionEncoding"] == encoding
+        await one.open(path, "a: {{ '\U0001f600' ~ spec.replica }}")
+        [problem, *_] = await one.problems(path)
+        field = len("a: {{ '' ~ ") + size
+        assert problem["range"]["start"] == {"line": 0, "character": field}
+        assert problem["range"]["end"] == {"line": 0, "character": field + len("spec.replica")}
+        # An edit behind it, and a question about its place.
+        edit = {"start": {"line": 0, "character": field}, "end": problem["range"]["end"]}
+        await one.change(path, {"range": edit, "text": "spec.replicas"})
+        shown = await one.at("hover", path, 0, field + len("spec.replicas") - 1)
+        assert "spec.replicas: integer" in shown["contents"]["value"]
+        assert shown["range"]["end"] == {"line": 0, "character": field + len("spec.replicas")}
+
+
+async def test_a_request_that_the_protocol_forbids_has_an_error_as_its_answer(project: Path) -> None:
+    async with started() as (one, _):
+        path = project / "templates/echoes.example.com/deployment.yaml.j2"
+        hover = {"textDocument": {"uri": path.as_uri()}, "position": {"line": 0, "character": 0}}
+        assert (await one.answer("textDocument/hover", hover))["error"]["code"] == -32002  # not initialized
+        await initialize(one)
+        for wrong in ({**hover, "position": "here"}, {}, 5):
+            assert (await one.answer("textDocument/hover", wrong))["error"]["code"] == -32602  # invalid params
+        for params in ({"a": 1}, None):
+            assert (await one.answer("textDocument/nothing", params))["error"]["code"] == -32601  # no such method
+        assert "result" in await one.answer("textDocument/hover", hover)
+        assert (await one.answer("shutdown", None))["result"] is None
+        error = (await one.answer("textDocument/hover", hover))["error"]
+        assert (error["code"], error["message"]) == (-32600, "the server was told to shut down")
+        await one.notify("exit")
+        assert await one.exit_code() == 0
+
+
+async def test_an_exit_without_shutdown_is_a_failure() -> None:
+    async with started() as (one, _):
+        await initialize(one)
+        await one.notify("exit")
+        assert await one.exit_code() == 1
+
+
+async def test_the_server_ends_with_its_standard_input() -> None:
+    async with started() as (one, process):
+        await initialize(one)
+        assert process.stdin is not None
+        process.stdin.close()
+        assert await one.exit_code() == 1
+
+
+async def test_the_server_ends_with_the_process_that_started_it() -> None:
+    editor = await asyncio.create_subprocess_exec("sleep", "600")
+    try:
+        async with started() as (one, _):
+            await initialize(one, editor.pid)
+            editor.kill()
+            await editor.wait()
+            assert await one.exit_code() == 1  # although its standard input is still open
+    finally:
+        if editor.returncode is None:
+            editor.kill()
 
 
 def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:

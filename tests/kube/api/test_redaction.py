@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ssa_operator.kube.api.errors import ApiError, read_error_status
-from ssa_operator.kube.api.redaction import without_webhook_path
+from ssa_operator.kube.api.redaction import without_go_values, without_webhook_path
 from ssa_operator.objects.secret_fields import SecretFields
 from tests.kube.fakes import status
 
@@ -216,3 +216,37 @@ def test_the_path_of_a_webhook_that_does_not_answer_is_hidden() -> None:
     assert "5ec7e7" not in shown
     assert 'failed: Post "https://x.ops.svc:443/' in shown
     assert shown.endswith('?timeout=30s": dial tcp: connection refused')
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (".data.a: expected string, got &value.valueUnstructured{Value:8080}", ".data.a: expected string, got 8080"),
+        (
+            '.spec.a: expected numeric (int or float), got &value.valueUnstructured{Value:"}"}, and more',
+            '.spec.a: expected numeric (int or float), got "}", and more',
+        ),
+        (
+            'expected string, got &value.valueUnstructured{Value:map[string]interface {}{"a":"{", "b":[]string{}}}',
+            "expected string, got a mapping",
+        ),
+        ("got &value.valueUnstructured{Value:[]interface {}{1}}", "got a list"),
+        ("got &value.valueUnstructured{Value:interface {}(nil)}", "got null"),
+        (
+            'spec.a: Invalid value: v1.LabelSelector{MatchLabels:map[string]string{"a":"b"}}: field is immutable',
+            "spec.a: Invalid value: field is immutable",
+        ),
+        (
+            'spec: Forbidden: may not change others\n  core.PodSpec{\n- \tHostname: "x",\n+ \tHostname: "",\n  }\n',
+            "spec: Forbidden: may not change others",
+        ),
+        # What is no Go value stays, and so does one without an end.
+        (
+            'Invalid value: {"matchLabels":{"a":"b"}}: must be {a.B}',
+            'Invalid value: {"matchLabels":{"a":"b"}}: must be {a.B}',
+        ),
+        ('got v1.LabelSelector{MatchLabels:"', 'got v1.LabelSelector{MatchLabels:"'),
+    ],
+)
+def test_a_value_in_the_syntax_of_go_is_cut_from_a_message(said: str, shown: str) -> None:
+    assert without_go_values(said) == shown

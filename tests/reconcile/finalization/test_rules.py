@@ -154,7 +154,7 @@ def test_a_parent_that_nothing_keeps_reports_only_its_deletion() -> None:
     finished = Cluster(ParentRecords(has_finalizer=True), {}).plan()
     assert finished.finished
     found = make_deletion_report(parent(), finished, (), StatusFields(), NOW)
-    assert found.verdict.message == "is being deleted"
+    assert found.verdict.message == "the parent is being deleted"
 
 
 RUNNING = {"active": 1}

@@ -95,6 +95,22 @@ def test_a_retryable_failure_is_reconciling_not_stalled() -> None:
     assert (found.retryable, found.retry_after) == (True, 3.0)
 
 
+def test_files_that_do_not_load_are_no_failure_of_a_parent_that_goes_on() -> None:
+    broken = RenderProblem("unexpected '}'", SourceLocation("a.yaml.j2", 3), outdated=True)
+    plan = make_plan(observed(), rendered(problems=(broken,)))
+    found = report(plan)
+    condition = ready_condition(found)
+    assert (condition["status"], condition["reason"]) == ("True", "Ready")
+    assert condition["message"] == (
+        "no manifest is rendered; the last good templates are in use because the new ones can't be loaded: "
+        "a.yaml.j2:3: unexpected '}'; close an expression with two braces: {{ name }}"
+    )
+    assert not found.verdict.stalled
+    failed = report(make_plan(observed(), rendered(problems=(broken, RenderProblem("spec.x is missing")))))
+    assert ready_condition(failed)["reason"] == "RenderFailed"
+    assert ready_condition(failed)["message"].startswith("spec.x is missing; the last good templates are in use")
+
+
 def test_a_template_that_fails_comes_first_in_the_message_with_every_other_failure_after_it() -> None:
     plan = make_plan(
         observed(),

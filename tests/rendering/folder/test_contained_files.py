@@ -62,8 +62,8 @@ def test_a_link_out_of_the_templates_is_a_problem_that_names_its_target(
     sources = load(root)
     (problem,) = sources.folders[ECHOES].problems
     assert str(problem) == (
-        f"{place}:1: can't be read: a symbolic link leads to {outside}/secret.yaml, which is outside of {root}; copy "
-        "what it names"
+        f"{place}:1: the file can't be read: a symbolic link leads to {outside}/secret.yaml, which is outside of "
+        f"{root}; copy what it names"
     )
     assert not sources.folders[OTHERS].problems
     assert SECRET not in str(read_snapshot(root))
@@ -89,8 +89,8 @@ def test_a_link_to_a_hidden_file_of_the_project_is_refused(project: Path) -> Non
     (root / ".git" / "config").write_text(SECRET)
     (root / ECHOES / "link.yaml").symlink_to("../.git/config")
     assert str(load(root).folders[ECHOES].problems[0]) == (
-        f"{ECHOES}/link.yaml:1: can't be read: a symbolic link leads to {root}/.git/config, and .git is hidden; copy "
-        "what it names"
+        f"{ECHOES}/link.yaml:1: the file can't be read: a symbolic link leads to {root}/.git/config, and .git is "
+        "hidden; copy what it names"
     )
 
 
@@ -159,8 +159,8 @@ def test_what_is_no_regular_file_is_refused_and_never_opened(
     monkeypatch.setattr(os, "open", noted)
     sources = load_all([root], installation=Installation(values=(project / "values.yaml",)))
     texts = [str(each) for each in sources.folders[ECHOES].problems]
-    assert any(f"{ECHOES}/x.yaml:1: can't be read: " in each for each in texts)
-    assert any(f"{project}/values.yaml:1: can't be read: " in each for each in texts)
+    assert any(f"{ECHOES}/x.yaml:1: the file can't be read: " in each for each in texts)
+    assert any(f"{project}/values.yaml:1: the file can't be read: " in each for each in texts)
     with pytest.raises(DefinitionError, match=r"x\.yaml"):
         load_crds(crds)
 

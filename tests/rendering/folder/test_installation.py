@@ -106,7 +106,7 @@ def test_a_bad_override_keeps_the_last_good_one(root: Path, tmp_path: Path) -> N
     assert render(bad, parent({})).documents[0].body["v"] == "b:1"
     override.unlink()
     gone = echoes(loaded(root, override, previous=good))
-    assert str(gone.problems[0]).startswith(f"{override}:1: can't be read: No such file")
+    assert str(gone.problems[0]).startswith(f"{override}:1: the file can't be read: No such file")
     override.write_text(f"{ECHOES}: 7\n")
     assert str(echoes(loaded(root, override)).problems[0]) == f"{override}:1: the values of {ECHOES} must be a mapping"
     override.write_text(f"{ECHOES}: {{image: b:3}}\n")

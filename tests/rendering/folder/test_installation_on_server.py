@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ssa_operator.rendering.folder.installation import Installation
-from tests.operator.harness import ECHOES, Desk, Operate, echo, holds, map_template, not_ready_because, only, uid
+from tests.operator.harness import ECHOES, Desk, Operate, echo, holds, map_template, only, ready_saying, uid
 
 pytestmark = pytest.mark.cluster
 
@@ -35,7 +35,7 @@ async def test_a_change_of_settings_or_files_reconciles_the_parents(
         running.write(f"{ECHOES}/files/motd", "good bye")
         await desk.until("configmaps", "web-settings", holds(image="b:1", text="good bye", operator="ops"))
         override.write_text(f"{ECHOES}: {{image: [}}\n")
-        await desk.until(ECHOES, "web", not_ready_because("RenderFailed", f"{override}:1: "))
+        await desk.until(ECHOES, "web", ready_saying(f"{override}:1: "))
         assert holds(image="b:1", text="good bye", operator="ops")(await desk.read("configmaps", "web-settings"))
         override.write_text(f"{ECHOES}: {{image: b:2}}\n")
         await desk.until("configmaps", "web-settings", holds(image="b:2", text="good bye", operator="ops"))

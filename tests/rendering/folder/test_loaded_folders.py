@@ -169,8 +169,8 @@ def test_every_render_reports_a_folder_that_failed_to_load(tmp_path: Path) -> No
         ({"a.yaml": HEAD, "_settings.yaml": "- a\n"}, "_settings.yaml:1: settings are a mapping of interval"),
         ({"a.yaml": HEAD, "_settings.yaml": "a: [\n"}, "_settings.yaml:1: did not find"),
         ({"a.yaml": HEAD, "_settings.yaml": "---\na: 1\n---\nb: 1\n"}, "_settings.yaml:4: there may be only one docum"),
-        ({"a.yaml": HEAD, "_settings.yml": ""}, "_settings.yml:1: is not read; call it _settings.yaml"),
-        ({"a.yaml": HEAD, "_status.yaml": ""}, "_status.yaml:1: is not read; call it _status.yaml.j2"),
+        ({"a.yaml": HEAD, "_settings.yml": ""}, "_settings.yml:1: _settings.yml is not read; call it _settings.yaml"),
+        ({"a.yaml": HEAD, "_status.yaml": ""}, "_status.yaml:1: _status.yaml is not read; call it _status.yaml.j2"),
         ({"a.yaml": HEAD, "_macros.yaml.j2": "{% if"}, "_macros.yaml.j2:1: "),
         ({"_macros.yaml.j2": "x"}, " has no templates; remove the folder"),
     ],
@@ -283,10 +283,10 @@ def test_files_that_can_not_be_read_are_problems_of_their_folder(tmp_path: Path)
     os.mkfifo(tmp_path / ECHOES / "e.yaml")
     sources = load(tmp_path)
     assert [str(problem) for problem in echoes(sources).problems] == [
-        f"{ECHOES}/b.yaml:2: is not UTF-8 text; save it as UTF-8",
-        f"{ECHOES}/c.yaml:1: can't be read: No such file or directory",
-        f"{ECHOES}/d.yaml:1: is larger than 3 MiB; no template needs to be",
-        f"{ECHOES}/e.yaml:1: can't be read: it is a FIFO; only regular files are read and written",
+        f"{ECHOES}/b.yaml:2: the file is not UTF-8 text; save it as UTF-8",
+        f"{ECHOES}/c.yaml:1: the file can't be read: No such file or directory",
+        f"{ECHOES}/d.yaml:1: the file is larger than 3 MiB; no template needs to be",
+        f"{ECHOES}/e.yaml:1: the file can't be read: it is a FIFO; only regular files are read and written",
     ]
     assert sources.folders["others"].problems == ()
 
@@ -416,7 +416,7 @@ def test_a_folder_in_the_place_of_a_template_is_no_removed_template(tmp_path: Pa
     write(tmp_path, {f"{ECHOES}/a.yaml.j2": HEAD + "v: 1"})
     (tmp_path / ECHOES / name).mkdir(parents=True)
     (problem,) = echoes(load(tmp_path)).problems
-    assert str(problem).startswith(f"{ECHOES}/{name}:1: is a folder and no file; ")
+    assert str(problem).startswith(f"{ECHOES}/{name}:1: this is a folder and no file; ")
 
 
 def test_a_folder_below_the_files_that_templates_read_may_have_any_name(tmp_path: Path) -> None:

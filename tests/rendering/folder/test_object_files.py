@@ -30,6 +30,6 @@ def test_every_fault_of_every_file_is_reported_at_once(tmp_path: Path) -> None:
     assert [str(problem).removeprefix(f"{tmp_path}/") for problem in caught.value.problems] == [
         "a.yaml:5: mapping values are not allowed in this context; put a value with a colon into quotes",
         "b.yaml:2: apiVersion is missing",
-        "c.yaml:1: is not UTF-8 text; save it as UTF-8",
+        "c.yaml:1: the file is not UTF-8 text; save it as UTF-8",
         f"{tmp_path}/d.yaml can't be read: No such file or directory".removeprefix(f"{tmp_path}/"),
     ]

@@ -109,8 +109,8 @@ def test_the_folder_itself_may_not_be_a_link_that_leads_out(root: Path, tmp_path
     (root / FILES).symlink_to(tmp_path / "elsewhere")
     found = read(root, "read_file('x.conf')")
     assert found == (
-        f"{ECHOES}/files:1: can't be read: a symbolic link leads to {tmp_path}/elsewhere, which is outside of {root}; "
-        "copy what it names"
+        f"{ECHOES}/files:1: the file can't be read: a symbolic link leads to {tmp_path}/elsewhere, which is outside of "
+        f"{root}; copy what it names"
     )
 
 

@@ -124,7 +124,12 @@ def test_the_screen_has_the_terminals_size_and_the_selected_line(
     count: int, width: int, height: int, keys: list[str], message: str
 ) -> None:
     on = scene(count, errors=[message], events=[event("Any", message)] * 9, log=[message], waiting={"a.b": message})
-    on = replace(on, kubeconfig="export KUBECONFIG=/a/b", findings=[CheckFinding(severity="error", message=message)])
+    on = replace(
+        on,
+        kubeconfig="export KUBECONFIG=/a/b",
+        page="http://x/ui/",
+        findings=[CheckFinding(severity="error", message=message)],
+    )
     on = replace(on, parents=[*on.parents, parent("web", "Ready", child("Pod", "a", message=message), notes=[message])])
     state, _ = press(ScreenState(), on, *keys)
     lines = draw(state, on, on.rows(NOON), (width, height))
@@ -264,6 +269,12 @@ def test_the_command_for_other_terminals_stays_visible_and_e_copies_it() -> None
         state, _ = press(ScreenState(), on, *keys)
         assert shown(state, on)[1] == "export KUBECONFIG=/state/kubeconfig"
     assert press(ScreenState(), on, "e")[1] is KeyRequest.COPY
+    page = replace(on, page="http://localhost:8080/ui/")
+    assert shown(ScreenState(), page)[2] == "In a browser (w): http://localhost:8080/ui/"
+    assert press(ScreenState(), page, "w")[1] is KeyRequest.PAGE
+    state, asked = press(ScreenState(), on, "w")
+    assert (state.notice, asked) == ("there is no web view, because --listen names no port", None)
+    assert "web view" in HELP
     assert press(ScreenState(), Scene(), "e")[1] is KeyRequest.COPY
     assert clipboard_sequence("a") == "\x1b]52;c;YQ==\x07"
 
