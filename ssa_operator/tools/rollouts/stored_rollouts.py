@@ -76,42 +76,12 @@ class StoredRollouts(Struct, frozen=True):
 
     async def history(self) -> list[dict[str, Any]]:
         """The stored revisions, the oldest first. Raises ApiError and CommandError."""
-        state = await self.state()
-        return [
-            {
-                "revision": each.number,
-                "name": each.revision,
-                "created": each.created,
-                "state": _phase_of(state, each.revision),
-                "result": each.result.result if each.result is not None else "",
-                "resultTime": each.result.time if each.result is not None else "",
-                "reason": each.result.message if each.result is not None else "",
-                "changeCause": each.cause,
-            }
-            for each in await self.store.history(self.folder)
-        ]
+        return history_of(await self.state(), await self.store.history(self.folder))
 
     async def status(self) -> RolloutStatus:
         """How far the rollout is. Raises ApiError and CommandError."""
         state = await self.state()
-        members = await self._members(state)
-        suspended = [member for member in members if member.suspended]
-        updated = [member for member in members if reaches(state, member)]
-        phase, message = _phase(self.folder, state, len(updated), len(members))
-        if suspended and state.revision:
-            named = ", ".join(map(str, suspended[:_NAMED]))
-            more = f" and {len(suspended) - _NAMED} more" if len(suspended) > _NAMED else ""
-            message += f"; it skips {counted(len(suspended), 'suspended parent')}: {named}{more}"
-        return RolloutStatus(
-            folder=self.folder,
-            revision=state.target,
-            phase=phase,
-            message=message,
-            parents=len(members),
-            updated=len(updated),
-            ready=sum(member.ready and member.runs in ("", state.target) for member in updated),
-            suspended=[str(member) for member in suspended],
-        )
+        return status_of(self.folder, state, await self._members(state))
 
     async def change(self, change: Callable[[State], State]) -> State:
         """Change the state. Raises ApiError and CommandError."""
@@ -220,6 +190,44 @@ async def find_rollouts(client: Client, folder: str, namespace: str) -> StoredRo
     if len(found) > 1:
         raise CommandError(f"{', '.join(found)} have rollouts of {folder}; choose one with --operator-namespace")
     return StoredRollouts(client, RevisionStore(client, found[0]), folder)
+
+
+def status_of(folder: str, state: State, members: Sequence[Member]) -> RolloutStatus:
+    """How far the rollout of a folder with these parents is."""
+    suspended = [member for member in members if member.suspended]
+    updated = [member for member in members if reaches(state, member)]
+    phase, message = _phase(folder, state, len(updated), len(members))
+    if suspended and state.revision:
+        named = ", ".join(map(str, suspended[:_NAMED]))
+        more = f" and {len(suspended) - _NAMED} more" if len(suspended) > _NAMED else ""
+        message += f"; it skips {counted(len(suspended), 'suspended parent')}: {named}{more}"
+    return RolloutStatus(
+        folder=folder,
+        revision=state.target,
+        phase=phase,
+        message=message,
+        parents=len(members),
+        updated=len(updated),
+        ready=sum(member.ready and member.runs in ("", state.target) for member in updated),
+        suspended=[str(member) for member in suspended],
+    )
+
+
+def history_of(state: State, stored: Sequence[StoredRevision]) -> list[dict[str, Any]]:
+    """The stored revisions with what became of them."""
+    return [
+        {
+            "revision": each.number,
+            "name": each.revision,
+            "created": each.created,
+            "state": _phase_of(state, each.revision),
+            "result": each.result.result if each.result is not None else "",
+            "resultTime": each.result.time if each.result is not None else "",
+            "reason": each.result.message if each.result is not None else "",
+            "changeCause": each.cause,
+        }
+        for each in stored
+    ]
 
 
 def _no_rollouts(folder: str, where: str) -> str:
