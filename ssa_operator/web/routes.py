@@ -345,7 +345,9 @@ class WebView:
         loop, shown = asyncio.get_running_loop(), object()
         while True:
             started = loop.time()
-            version = (self._rollout_state(name), self._rows.version, started // HISTORY_INTERVAL)
+            rollouts = self.operator.rollouts
+            rollout = None if rollouts is None else rollouts.version(name)
+            version = (rollout, self._rows.version, started // HISTORY_INTERVAL)
             if version != shown:
                 shown = version
                 try:

@@ -80,7 +80,7 @@ async def test_the_json_has_a_stopped_a_held_and_a_running_rollout_in_the_words_
     story = Story(desk, f"things.{group}", tmp_path / "rolled")
     story.write(child("one"))
     await story.create_parents()
-    options = {"templates": story.templates, "installation": Installation(namespace=namespace)}
+    options: dict[str, Any] = {"templates": story.templates, "installation": Installation(namespace=namespace)}
     path = f"folders/{story.folder}/rollout"
     async with viewing(operate, **options) as page, page.stream(path) as values:
         await story.until_all_have("one")
@@ -151,7 +151,7 @@ async def test_a_stopped_rollout_is_found_from_the_overview_and_has_the_line_tha
     story = Story(desk, f"things.{group}", tmp_path / "rolled")
     story.write(child("one"))
     await story.create_parents()
-    options = {"templates": story.templates, "installation": Installation(namespace=namespace)}
+    options: dict[str, Any] = {"templates": story.templates, "installation": Installation(namespace=namespace)}
     async with (
         operate(listen=("127.0.0.1", 0), **options) as running,
         Server(running.operator, "127.0.0.1", 0, WebView(running.operator)) as server,

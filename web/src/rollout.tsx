@@ -33,10 +33,10 @@ function Shown({ shown }: { shown: RolloutPage }) {
   return (
     <main class="rollout">
       <Head shown={shown} />
-      {asks && <section><Broken shown={shown} broken={broken} /><Ways shown={shown} /></section>}
+      {asks && <section class="left"><Broken shown={shown} broken={broken} /><Ways shown={shown} /></section>}
       {asks && <section>{files}</section>}
       {(shown.waves?.length ?? 0) > 0 && <Waves shown={shown} />}
-      {(shown.waves?.length ?? 0) > 0 && <section><Everybody shown={shown} /></section>}
+      {(shown.waves?.length ?? 0) > 0 && <section class="left"><Everybody shown={shown} /></section>}
       <section>{!asks && <><WaitsFor shown={shown} /><Ways shown={shown} />{files}</>}<History shown={shown} /></section>
     </main>
   );
@@ -108,7 +108,7 @@ function Person({ shown, parent, children }: { shown: RolloutPage; parent: Rollo
 }
 
 function Broken({ shown, broken }: { shown: RolloutPage; broken: RolloutParent[] }) {
-  if (shown.held) return <><h2>To confirm</h2><p class="say">{shown.held}</p></>;
+  if (shown.held) return null;
   return <><h2>Broken <span class="faint">{plural(broken.length, "parent")} of {number(shown.updated ?? 0)} that {named(shown, shown.revision ?? "")} has reached</span></h2>{broken.map((each) => <Person key={each.name + each.namespace} shown={shown} parent={each} />)}</>;
 }
 
@@ -133,7 +133,7 @@ function Ways({ shown }: { shown: RolloutPage }) {
   const goOn: [string, string, string] = ["resume", held ? "Confirm this, and begin" : stopped ? "Go on" : shown.phase === "Paused" ? "Go on" : "Go on outside of the window, once", stopped ? "the parents that broke no longer count." : ""];
   const ways = [
     shown.resumes && held && goOn,
-    shown.pauses && ["pause", "No further wave begins", "this one goes on."],
+    shown.pauses && !held && ["pause", "No further wave begins", "this one goes on."],
     undo && ["undo", held ? `Stay on ${back}` : `Back to ${back}, at once`, held ? "nothing has been changed yet." : "it waits for no window, no pause and no settle."],
     shown.resumes && !held && goOn,
   ].filter(Boolean) as [string, string, string][];
@@ -208,7 +208,7 @@ const GROUP_WORDS = { failed: "not Ready", working: "in progress", unknown: "unk
 function Difference({ shown, broken }: { shown: RolloutPage; broken: RolloutParent[] }) {
   const files = Object.entries(shown.files ?? {});
   const blamed = broken.map(({ name, message = "" }) => ({ name, ...located(message) }));
-  const chosen = files.find(([name]) => name === place.value.query.get("file")) ?? files.find(([name]) => blamed.some(({ file }) => file === name)) ?? files[0]!;
+  const chosen = files.find(([name]) => name === place.value.query.get("file")) ?? files.find(([name]) => blamed.some(({ file }) => file === name)) ?? files.find(([name]) => !/(^|\/)_/.test(name)) ?? files[0]!;
   const count = (file: RolloutFile, mark: string) => file.lines?.filter((line) => line.mark === mark).length ?? 0;
   let line = 0;
   return (
@@ -229,7 +229,7 @@ function Difference({ shown, broken }: { shown: RolloutPage; broken: RolloutPare
           const wrong = mark === "-" || mark === "@" ? undefined : blamed.find((each) => each.file === chosen[0] && each.line === line);
           return (
             <div key={at} class={wrong ? "wrong" : mark === "+" ? "added" : mark === "-" ? "gone" : mark === "@" ? "between" : ""}>
-              <span class="g" aria-hidden="true">{mark === "+" || mark === " " ? line : ""} {mark === "@" ? "" : mark === "-" ? "−" : mark}</span><span>{mark === "+" && <span class="hidden">now: </span>}{mark === "-" && <span class="hidden">before: </span>}{text || " "}</span>
+              <span class="g" aria-hidden="true">{mark === "+" || mark === " " ? line : ""} {mark === "-" ? "−" : mark === "@" ? "" : mark}</span><span>{mark === "+" && <span class="hidden">now: </span>}{mark === "-" && <span class="hidden">before: </span>}{text || " "}</span>
               {wrong && <span class="problem"><State group="failed" word={`${wrong.name}: ${wrong.text}`} /></span>}
             </div>
           );

@@ -348,6 +348,11 @@ class Rollouts:
         known = self._followed.get(name)
         return None if known is None else known.state
 
+    def version(self, name: str) -> object:
+        """What changes with a folder's rollout."""
+        known = self._followed.get(name)
+        return None if known is None else (known.state, known.progress, known.problem)
+
     async def _watch(self) -> None:
         if not self.reflectors:
             self.reflectors = (Reflector(self._client, self.store.states, self._cache),)
