@@ -1,7 +1,7 @@
 """The rollout of a template folder: why it waits or stopped, what it waits for, its waves, what the sets differ in.
 
 Promises:
-- The state and the history are those of `ssa-operator rollout status` and `history`, made by the same functions.
+- The state is that of `ssa-operator rollout status`, made by the same function.
 - The waves that follow are those of the rules, if each parent becomes Ready. What is not stored, such as the wave in
   which a parent was reached, is not shown.
 - No text of a file that may be a Secret's content is shown (`shown_text.py`), and no value of the installation.
@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from ssa_operator.objects.rollout_settings import RolloutSettings
 from ssa_operator.operator.rollouts.driver import Look, Rollouts
+from ssa_operator.operator.rollouts.revisions import RevisionResult, StoredRevision
 from ssa_operator.operator.rollouts.rules import (
     Member,
     RefusedError,
@@ -36,6 +37,9 @@ from ssa_operator.web.shown_text import DiffLine, differences, is_hidden, shown_
 
 AHEAD = 12
 """Waves that are drawn of those that follow."""
+
+LOOKS_AHEAD = 60_000
+"""Parents that are looked at to find them: each wave looks at all."""
 
 PARENTS = 30
 """Parents of a wave that a page names."""
@@ -166,10 +170,10 @@ def make_rollout_page(
     look: Look | None,
     rows: ParentRows,
     files: Mapping[str, RolloutFile],
-    history: Sequence[Mapping[str, Any]],
+    history: Sequence[StoredRevision],
     notes: tuple[str, ...],
 ) -> RolloutPage:
-    """The page of a folder; `history` is that of `rollout history`, and `look` is None without rollouts."""
+    """The page of a folder; `history` has the oldest revision first, and `look` is None without rollouts."""
     if look is None:
         words = f"{folder} has no rollouts: a change reaches all parents at once; `rollout: {{}}` in _settings.yaml"
         return RolloutPage(folder=folder, phase="None", message=f"{words} has it reach them in waves")
@@ -228,14 +232,15 @@ def _settings(settings: RolloutSettings) -> dict[str, str]:
     return found
 
 
-def _revision(entry: Mapping[str, Any]) -> RolloutRevision:
+def _revision(stored: StoredRevision) -> RolloutRevision:
+    result = stored.result or RevisionResult("")
     return RolloutRevision(
-        number=entry["revision"],
-        name=entry["name"],
-        created=entry["created"],
-        result=entry["result"],
-        time=entry["resultTime"],
-        reason=entry["reason"],
+        number=stored.number,
+        name=stored.revision,
+        created=stored.created,
+        result=result.result,
+        time=result.time,
+        reason=result.message,
     )
 
 
@@ -252,7 +257,8 @@ def _waves(folder: str, state: State, look: Look, rows: ParentRows) -> Iterable[
     yield from wave("Reached" if state.revision else "All parents", "reached", earlier)
     yield from wave(_name(state), "current", current)
     left = {each.uid: each for each in active if not reaches(state, each)}
-    for begun, ahead in waves_ahead(state, look.members, look.settings, AHEAD):
+    most = min(AHEAD, LOOKS_AHEAD // max(1, len(look.members)))
+    for begun, ahead in waves_ahead(state, look.members, look.settings, most):
         yield from wave(_name(begun), "ahead", [left.pop(each.uid) for each in ahead if each.uid in left])
     yield from wave("Later", "ahead", left.values())
     yield from wave("Skipped", "skipped", [each for each in look.members if each.suspended])

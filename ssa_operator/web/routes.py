@@ -59,12 +59,12 @@ from ssa_operator.operator.process.option_values import check_selector
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.operator.rollouts.driver import Look
 from ssa_operator.operator.rollouts.requests import RevisionStore
+from ssa_operator.operator.rollouts.revisions import StoredRevision
 from ssa_operator.operator.rollouts.rules import State
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.tools.command_target import FoundObject
 from ssa_operator.tools.plan.preview import Preview
-from ssa_operator.tools.rollouts.stored_rollouts import history_of
 from ssa_operator.tools.tree.listings import Lists, Watches
 from ssa_operator.web.api_contact import ApiContact
 from ssa_operator.web.event_stream import PAUSE, EventStreams, Values, paced, pause_after
@@ -177,7 +177,7 @@ class WebView:
         self._contact = ApiContact(operator, SYSTEM.now)
         self.streams = EventStreams()
         self._graphs: dict[str, tuple[object, FolderGraph]] = {}
-        self._histories: dict[str, tuple[State, float, tuple[list[dict[str, Any]], tuple[str, ...]]]] = {}
+        self._histories: dict[str, tuple[State, float, tuple[list[StoredRevision], tuple[str, ...]]]] = {}
         self._differences: dict[str, tuple[object, Mapping[str, RolloutFile]]] = {}
         self._assets = read_assets()
         client = operator.client
@@ -331,7 +331,7 @@ class WebView:
         rollouts, name = self.operator.rollouts, self._folder(name).name
         self._rows.follow()
         look = None if rollouts is None else rollouts.look(name)
-        history: list[dict[str, Any]] = []
+        history: list[StoredRevision] = []
         notes: tuple[str, ...] = ()
         files: Mapping[str, RolloutFile] = {}
         if rollouts is not None and look is not None and look.state is not None:
@@ -362,14 +362,14 @@ class WebView:
 
     async def _history(
         self, store: RevisionStore, name: str, state: State
-    ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    ) -> tuple[list[StoredRevision], tuple[str, ...]]:
         """The history of a folder, read after each change of the state, and after HISTORY_INTERVAL: what became of a
         revision is written after the state. Pages share it.
         """
         now, known = asyncio.get_running_loop().time(), self._histories.get(name)
         if known is None or known[0] != state or now - known[1] >= HISTORY_INTERVAL:
             try:
-                found: tuple[list[dict[str, Any]], tuple[str, ...]] = history_of(state, await store.history(name)), ()
+                found: tuple[list[StoredRevision], tuple[str, ...]] = await store.history(name), ()
             except (ApiError, CredentialsError) as error:
                 found = (known[2][0] if known is not None else []), (f"the history can't be read: {error}",)
             known = self._histories[name] = (state, now, found)

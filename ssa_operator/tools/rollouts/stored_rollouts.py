@@ -76,7 +76,20 @@ class StoredRollouts(Struct, frozen=True):
 
     async def history(self) -> list[dict[str, Any]]:
         """The stored revisions, the oldest first. Raises ApiError and CommandError."""
-        return history_of(await self.state(), await self.store.history(self.folder))
+        state = await self.state()
+        return [
+            {
+                "revision": each.number,
+                "name": each.revision,
+                "created": each.created,
+                "state": _phase_of(state, each.revision),
+                "result": each.result.result if each.result is not None else "",
+                "resultTime": each.result.time if each.result is not None else "",
+                "reason": each.result.message if each.result is not None else "",
+                "changeCause": each.cause,
+            }
+            for each in await self.store.history(self.folder)
+        ]
 
     async def status(self) -> RolloutStatus:
         """How far the rollout is. Raises ApiError and CommandError."""
@@ -211,23 +224,6 @@ def status_of(folder: str, state: State, members: Sequence[Member]) -> RolloutSt
         ready=sum(member.ready and member.runs in ("", state.target) for member in updated),
         suspended=[str(member) for member in suspended],
     )
-
-
-def history_of(state: State, stored: Sequence[StoredRevision]) -> list[dict[str, Any]]:
-    """The stored revisions with what became of them."""
-    return [
-        {
-            "revision": each.number,
-            "name": each.revision,
-            "created": each.created,
-            "state": _phase_of(state, each.revision),
-            "result": each.result.result if each.result is not None else "",
-            "resultTime": each.result.time if each.result is not None else "",
-            "reason": each.result.message if each.result is not None else "",
-            "changeCause": each.cause,
-        }
-        for each in stored
-    ]
 
 
 def _no_rollouts(folder: str, where: str) -> str:
