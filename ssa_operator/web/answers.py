@@ -14,6 +14,7 @@ from msgspec import Struct
 from ssa_operator.web.folder_page import FolderPage
 from ssa_operator.web.line_counts import LineCounts
 from ssa_operator.web.overview import Overview
+from ssa_operator.web.rollout_page import RolloutPage
 
 
 class ReaderData(TypedDict):
@@ -430,6 +431,11 @@ OPERATIONS = {
     ),
     "/api/v1/folders/{folder}/events": Operation(
         summary="The newest Kubernetes Events of the parents of a folder", answer=FolderEvents
+    ),
+    "/api/v1/folders/{folder}/rollout": Operation(
+        summary="How far the rollout of a folder is, its waves, and what the sets differ in",
+        answer=RolloutPage,
+        streams=True,
     ),
     PARENT: _TREE,
     f"{PARENT}/edges": _EDGES,

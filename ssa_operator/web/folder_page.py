@@ -110,6 +110,8 @@ class FolderPage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     files: Mapping[str, TemplateFile] = {}
     """By their paths below the templates folder."""
     graph: FolderGraph = FolderGraph()
+    rollout: bool = False
+    """Whether a change reaches its parents in waves."""
 
 
 def make_folder_page(
@@ -129,6 +131,7 @@ def make_folder_page(
         problems=tuple({"message": each.message, **location_data(each.location)} for each in elsewhere),
         files=files,
         graph=graph,
+        rollout=folder.settings.rollout is not None,
     )
 
 

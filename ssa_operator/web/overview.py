@@ -25,6 +25,7 @@ from ssa_operator.web.api_contact import ApiServerAway
 from ssa_operator.web.event_stream import pause_after
 from ssa_operator.web.figures import Figures
 from ssa_operator.web.parent_rows import Filter, ParentRow, ParentRows
+from ssa_operator.web.rollout_page import RolloutLine, rollout_line
 
 PAGE = 100
 """Parents of one page."""
@@ -50,6 +51,8 @@ class FolderRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why its CRD is not the one of `--install-crds`, '' if it is."""
     waits: str = ""
     """Why none of its parents is reconciled."""
+    rollout: RolloutLine | None = None
+    """How far its rollout is, None without rollouts."""
 
 
 class Overview(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -150,6 +153,7 @@ def _folders(operator: Operator, rows: ParentRows, visible: Collection[str]) -> 
             problems=tuple(map(problem_data, folder.problems)),
             crd=operator.controllers.refused_crds.get(name, ""),
             waits=operator.missing.get(name, ""),
+            rollout=rollout_line(operator.rollouts, name),
         )
     return found
 

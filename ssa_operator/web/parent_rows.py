@@ -249,6 +249,11 @@ class ParentRows:
             each.row for each in self._in_order() if each.row.folder in visible and each.fits(wanted, words, selector)
         ]
 
+    def find(self, folder: str, namespace: str, name: str) -> ParentRow | None:
+        """The row of a parent, None where there is none."""
+        found = self._rows.get(folder, {}).get((namespace, name))
+        return None if found is None else found.row
+
     def namespaces(self, visible: Collection[str]) -> list[str]:
         """The namespaces of the parents of the `visible` folders."""
 

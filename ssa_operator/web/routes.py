@@ -9,7 +9,7 @@ Promises:
 - No answer has a Secret's content.
 - The pages work below any path by which a proxy serves them, because their addresses are relative.
 - The pages load nothing from elsewhere and run no inline script (Content-Security-Policy), and no page may frame them.
-- The view asks the API server only while a page shows a parent.
+- The view asks the API server only while a page shows a parent or a rollout.
 - At most MAX_WORKS requests that ask the API server are answered at once, and MAX_WAITING wait. Others are refused in
   words, so that many readers hold up nothing but each other.
 
@@ -26,9 +26,10 @@ The routes:
 - `.../would-change[?child=KEY]`, what an apply would change now; as a POST of `{"spec": "YAML"}`, with that spec;
 - `/api/v1/folders/FOLDER/line-counts`, for how many parents each line is rendered;
 - `/api/v1/folders/FOLDER/timeline`, what happened to the parents of a folder in the last hour;
+- `/api/v1/folders/FOLDER/rollout`, how far its rollout is;
 - `/api/v1/folders/FOLDER/events`, the newest Events of these.
 
-With `stream=1`, the overview, a folder, a tree and a timeline are server-sent events (`event_stream.py`).
+With `stream=1`, the overview, a folder, a rollout, a tree and a timeline are server-sent events (`event_stream.py`).
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ from ssa_operator.informers.parents import ParentKey
 from ssa_operator.kube.api.client import DryRunClient
 from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.kube.clock import SYSTEM
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.kinds import Permission
@@ -55,6 +57,10 @@ from ssa_operator.operator.http import AccessControl, parent_of, read_permission
 from ssa_operator.operator.operator import Operator
 from ssa_operator.operator.process.option_values import check_selector
 from ssa_operator.operator.process.streams import CommandError
+from ssa_operator.operator.rollouts.driver import Look
+from ssa_operator.operator.rollouts.requests import RevisionStore
+from ssa_operator.operator.rollouts.revisions import StoredRevision
+from ssa_operator.operator.rollouts.rules import State
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.tools.command_target import FoundObject
@@ -74,6 +80,7 @@ from ssa_operator.web.overview import MAX_PAGE, PAGE, SharedOverviews, loaded_at
 from ssa_operator.web.parent_page import MayList, parent_edges, parent_tree, portions
 from ssa_operator.web.parent_rows import GROUPS, Filter, ParentRows
 from ssa_operator.web.rendered_file import rendered_file
+from ssa_operator.web.rollout_page import RolloutFile, changed_files, make_rollout_page, revision_before
 from ssa_operator.web.timeline_recording import TimelineRecording
 from ssa_operator.web.timelines import Timelines, entry_data
 from ssa_operator.web.would_change import MAX_SPEC, EditedSpecs, changes_now
@@ -110,6 +117,9 @@ BODY_TIMEOUT = 10.0
 
 MAX_DRY_RUNS = 2
 """Parents that are dry-run at once for all pages; each takes a request a child."""
+
+HISTORY_INTERVAL = 10.0
+"""Seconds after which the revisions of a folder are read again while a page shows its rollout."""
 
 SETTLE = 0.1
 """Seconds after a change until the page of a parent is made: what follows from the change goes first."""
@@ -167,6 +177,8 @@ class WebView:
         self._contact = ApiContact(operator, SYSTEM.now)
         self.streams = EventStreams()
         self._graphs: dict[str, tuple[object, FolderGraph]] = {}
+        self._histories: dict[str, tuple[State, float, tuple[list[StoredRevision], tuple[str, ...]]]] = {}
+        self._differences: dict[str, tuple[object, Mapping[str, RolloutFile]]] = {}
         self._assets = read_assets()
         client = operator.client
         self._client = DryRunClient(client.credentials)
@@ -217,6 +229,7 @@ class WebView:
             *(web.get(f"{place}/would-change", requests.would_change) for place in places),
             *(web.post(f"{place}/would-change", requests.would_change_edited) for place in places),
             *(web.get(place, requests.parent) for place in places),
+            web.get("/api/v1/folders/{folder}/rollout", requests.rollout),
             web.get("/api/v1/folders/{folder}/line-counts", requests.line_counts),
             web.get("/api/v1/folders/{folder}/timeline", requests.folder_timeline),
             web.get("/api/v1/folders/{folder}/events", requests.folder_events),
@@ -267,6 +280,7 @@ class WebView:
             tuple(operator.missing.items()),
             leader,
             self._contact.look(),
+            tuple(self._rollout_state(name) for name in operator.controllers.templates.folders),
         )
         return self._overviews.version(current)
 
@@ -308,6 +322,68 @@ class WebView:
             return {"digest": folder.digest[:12], "parents": 0, "counted": 0, "files": {}}
         value: dict[str, Any] = msgspec.to_builtins(await self._lines.count(folder, parents))
         return value
+
+    def _rollout_state(self, name: str) -> State | None:
+        return None if self.operator.rollouts is None else self.operator.rollouts.state(name)
+
+    async def rollout_page(self, name: str) -> dict[str, Any]:
+        """The page of a folder's rollout. Raises HTTPNotFound."""
+        rollouts, name = self.operator.rollouts, self._folder(name).name
+        self._rows.follow()
+        look = None if rollouts is None else rollouts.look(name)
+        history: list[StoredRevision] = []
+        notes: tuple[str, ...] = ()
+        files: Mapping[str, RolloutFile] = {}
+        if rollouts is not None and look is not None and look.state is not None:
+            history, notes = await self._history(rollouts.store, name, look.state)
+            files = self._difference(name, look, revision_before(look.state))
+        value: dict[str, Any] = msgspec.to_builtins(make_rollout_page(name, look, self._rows, files, history, notes))
+        return value
+
+    async def rollout_pages(self, name: str) -> Values:
+        """The same, again after each change, and after HISTORY_INTERVAL."""
+        loop, shown = asyncio.get_running_loop(), object()
+        while True:
+            started = loop.time()
+            rollouts = self.operator.rollouts
+            rollout = None if rollouts is None else rollouts.version(name)
+            version = (rollout, self._rows.version, started // HISTORY_INTERVAL)
+            if version != shown:
+                shown = version
+                try:
+                    value = await self.rollout_page(name)
+                except web.HTTPNotFound as error:
+                    value = {"error": (error.text or "").strip()}
+                spent = loop.time() - started
+                yield value
+                await asyncio.sleep(pause_after(spent))
+            else:
+                await asyncio.sleep(PAUSE)
+
+    async def _history(
+        self, store: RevisionStore, name: str, state: State
+    ) -> tuple[list[StoredRevision], tuple[str, ...]]:
+        """The history of a folder, read after each change of the state, and after HISTORY_INTERVAL: what became of a
+        revision is written after the state. Pages share it.
+        """
+        now, known = asyncio.get_running_loop().time(), self._histories.get(name)
+        if known is None or known[0] != state or now - known[1] >= HISTORY_INTERVAL:
+            try:
+                found: tuple[list[StoredRevision], tuple[str, ...]] = await store.history(name), ()
+            except (ApiError, CredentialsError) as error:
+                found = (known[2][0] if known is not None else []), (f"the history can't be read: {error}",)
+            known = self._histories[name] = (state, now, found)
+        return known[2]
+
+    def _difference(self, name: str, look: Look, before: str) -> Mapping[str, RolloutFile]:
+        """What the sets of a rollout differ in, found once for each two of them."""
+        key = (before, look.state.target if look.state is not None else "")
+        if not {*key} <= look.inputs.keys():
+            return {}
+        known = self._differences.get(name)
+        if known is None or known[0] != key:
+            known = self._differences[name] = (key, changed_files(look.inputs[key[0]], look.inputs[key[1]]))
+        return known[1]
 
     def _folder(self, name: str) -> Folder:
         folder = self.operator.controllers.templates.folders.get(name)
@@ -545,6 +621,18 @@ class _Requests:
             values = paced(lambda: self._view.folder_timeline(folder), lambda: self._view.timelines.version(folder))
             return await self._view.streams.send(request, values, review, await self._name(request))
         return _json(self._view.folder_timeline(folder))
+
+    async def rollout(self, request: web.Request) -> web.StreamResponse:
+        folder = request.match_info["folder"]
+
+        async def review() -> None:
+            await self._review_folder(request, folder)
+
+        await review()
+        if "stream" in request.query:
+            values = self._view.rollout_pages(folder)
+            return await self._view.streams.send(request, values, review, await self._name(request))
+        return _json(await self._works.do(lambda: self._view.rollout_page(folder)))
 
     async def folder_events(self, request: web.Request) -> web.StreamResponse:
         folder = request.match_info["folder"]

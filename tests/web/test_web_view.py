@@ -309,6 +309,7 @@ ANSWERS: Mapping[str, Sequence[str]] = {
         "?child=/Secret/{namespace}/web-password",
     ),
     "/api/v1/overview": ("", "?text=web", "?group=unready"),
+    "/api/v1/folders/{folder}/rollout": ("",),
     "/api/v1/parents/{folder}/{namespace}/{name}": ("",),
     "/api/v1/parents/{folder}/{namespace}/{name}/edges": ("",),
     "/api/v1/parents/{folder}/{namespace}/{name}/manifest": (

@@ -16,6 +16,7 @@ export interface Folder {
   problems?: Problem[];
   crd?: string;
   waits?: string;
+  rollout?: { phase: string; message: string };
 }
 
 export interface ParentRow {
@@ -202,6 +203,54 @@ export interface FolderPage {
   problems?: Problem[];
   files?: Record<string, TemplateFile>;
   graph: FolderGraph;
+  rollout?: boolean;
+}
+
+export interface RolloutParent {
+  namespace: string;
+  name: string;
+  revision: string;
+  group: Group;
+  reason: string;
+  message?: string;
+  since?: string;
+  broken?: boolean;
+  fails?: string;
+}
+
+/** `steps` are how many of its parents are ready at the revision, working, failed, left or skipped. */
+export interface RolloutWave {
+  name: string;
+  state: "reached" | "current" | "ahead" | "skipped";
+  steps: Record<string, number>;
+  counts: Partial<Record<Group, number>>;
+  revisions: string[];
+  parents: RolloutParent[];
+}
+
+export interface RolloutFile { lines?: { mark: string; text: string }[]; hidden?: boolean; added?: boolean; removed?: boolean }
+
+export interface RolloutPage {
+  folder: string;
+  phase: string;
+  message: string;
+  revision?: string;
+  before?: string;
+  undo?: string;
+  resumes?: boolean;
+  pauses?: boolean;
+  stopped?: string;
+  held?: string;
+  opens?: string;
+  settled?: string;
+  parents?: number;
+  updated?: number;
+  ready?: number;
+  settings?: Record<string, string>;
+  waves?: RolloutWave[];
+  files?: Record<string, RolloutFile>;
+  history?: { number: number; name: string; created: string; result?: string; time?: string; reason?: string }[];
+  notes?: string[];
 }
 
 export type Connection = "connecting" | "live" | "lost" | "ended";

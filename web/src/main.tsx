@@ -3,7 +3,8 @@ import { FolderView } from "./folder";
 import { OverviewPage } from "./overview";
 import { ParentPage } from "./parent";
 import { Help } from "./parts";
-import { onLink, place, TIMELINE, UI } from "./router";
+import { RolloutView } from "./rollout";
+import { onLink, place, ROLLOUT, TIMELINE, UI } from "./router";
 import { FolderTimelinePage } from "./timeline";
 
 function App() {
@@ -14,6 +15,7 @@ function App() {
     <>
       {room === "parents" && key ? <ParentPage key={key} address={key} />
         : room === "folders" && key.endsWith(TIMELINE) ? <FolderTimelinePage key={key} folder={key.slice(0, -TIMELINE.length)} />
+        : room === "folders" && key.endsWith(ROLLOUT) ? <RolloutView key={key} folder={key.slice(0, -ROLLOUT.length)} />
         : room === "folders" && key ? <FolderView key={key} folder={key} />
         : <OverviewPage key="overview" />}
       <Help />

@@ -2,7 +2,8 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Folder, type Group, type Overview, open, type ParentRow } from "./api";
 import { Bar, Copy, Line, now, Source, State, useKeys } from "./parts";
-import { API, folderAddress, go, parentAddress, place, TIMELINE, UI, withQuery } from "./router";
+import { Phase } from "./rollout";
+import { API, folderAddress, go, parentAddress, place, ROLLOUT, TIMELINE, UI, withQuery } from "./router";
 import { age, clock, command, located, number, plural, shortened } from "./words";
 
 const PAGE = 50;
@@ -60,6 +61,7 @@ export function OverviewPage() {
           <Figures shown={shown} />
           <Folders shown={shown} chosen={query.get("folder") ?? ""} />
           <section class="list" aria-label="Parents">
+            <Rollouts shown={shown} />
             <Filters shown={shown} />
             <Parents shown={shown} order={order} folds={folds} open={unfolded} selected={at} onSelect={setSelected} onFold={toggle} />
             <Pages shown={shown} />
@@ -163,6 +165,13 @@ function parts(counts: Partial<Record<Group, number>>) {
     x += width;
     return part;
   });
+}
+
+/** The rollouts that have not ended, stopped ones first. */
+function Rollouts({ shown }: { shown: Overview }) {
+  const found = Object.entries(shown.folders).flatMap(([name, { rollout }]) => (rollout && rollout.phase !== "Complete" ? [{ name, ...rollout }] : []));
+  found.sort((one, other) => Number(other.phase === "Stopped") - Number(one.phase === "Stopped"));
+  return <>{found.map(({ name, phase, message }) => <p class="rolls" key={name}><Phase phase={phase} word={name} /><span class="cut" title={message}>{message}</span><a class="link" href={`${folderAddress(name)}${ROLLOUT}`} aria-label={`Rollout of ${name}`}>see</a></p>)}</>;
 }
 
 function Chip({ name, value, children }: { name: string; value: string; children: string }) {

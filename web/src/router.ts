@@ -37,6 +37,9 @@ export function withQuery(changes: Record<string, string>): string {
 /** How the address of a folder's timeline ends. */
 export const TIMELINE = "/timeline";
 
+/** How the address of a folder's rollout ends. */
+export const ROLLOUT = "/rollout";
+
 export const folderAddress = (name: string): string => `${UI}folders/${encodeURIComponent(name)}`;
 
 /** The line of a template in the page of its folder, from the page of a parent with what it renders for that one. A file that folders share is in the page of the folder of this page; "" where there is none. */

@@ -21,10 +21,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator import __version__
@@ -62,6 +63,7 @@ from ssa_operator.operator.rollouts.rules import (
     planned,
     reaches,
     revision_of,
+    unready_deadline,
     with_loaded,
 )
 from ssa_operator.operator.rollouts.windows import next_opening
@@ -71,7 +73,7 @@ from ssa_operator.reconcile.status.conditions import live_condition, timestamp
 from ssa_operator.reconcile.status.event_requests import Recorder
 from ssa_operator.reconcile.status.events import Event
 from ssa_operator.reconcile.suspension.rules import is_suspended
-from ssa_operator.rendering.folder.loaded_folders import Folder, load_inputs
+from ssa_operator.rendering.folder.loaded_folders import Folder, FolderInputs, load_inputs
 
 log = logging.getLogger("ssa_operator")
 
@@ -105,6 +107,24 @@ Plan = Callable[[Folder, frozenset[str]], Awaitable[tuple[int, str]]]
 
 class RolloutUnavailableError(Exception):
     """The state of a folder's rollouts can't be read. The text has the reason."""
+
+
+class Look(Struct, frozen=True, kw_only=True):
+    """How far a folder's rollout is. Times are in seconds since 1970."""
+
+    state: State | None
+    """None until one is stored."""
+    members: Sequence[Member]
+    """Its parents, with shards those of this process, as their status shows them."""
+    settings: RolloutSettings
+    inputs: Mapping[str, FolderInputs]
+    """What the revisions in use were compiled from."""
+    fails_at: Mapping[str, float]
+    """When a parent that the rollout has reached counts as failed, by its place, where this process decides."""
+    settled_at: float | None
+    """When `settle` is over, None while a parent of the wave is not Ready."""
+    problem: str
+    """Why the last step failed."""
 
 
 @dataclass(slots=True)
@@ -305,6 +325,34 @@ class Rollouts:
                 if state.revision:
                     reached = sum(reaches(state, self._recorded(name, live)) for live in parents)
                 self._metrics.rollout_parents.labels(name).set(reached)
+
+    def look(self, name: str) -> Look | None:
+        """How far a folder's rollout is by what this process knows, without a request. None without rollouts."""
+        known, parents = self._followed.get(name), self._folders.get(name)
+        if known is None or known.newest.settings.rollout is None:
+            return None
+        settings, progress = known.newest.settings.rollout, known.progress
+        ahead = self._clock.now() - self._clock.monotonic()
+        late = ahead + unready_deadline(settings.settle)
+        return Look(
+            state=known.state,
+            members=[stored_member(live, None) for live in parents or () if not live.deleting],
+            settings=settings,
+            inputs={revision: each.inputs for revision, each in known.compiled.items() if each.inputs is not None},
+            fails_at={place: late + since for place, since in progress.unready_since.items()},
+            settled_at=None if progress.ready_since is None else ahead + progress.ready_since + settings.settle,
+            problem=known.problem,
+        )
+
+    def state(self, name: str) -> State | None:
+        """The state by which the parents of a folder are reconciled, None without one."""
+        known = self._followed.get(name)
+        return None if known is None else known.state
+
+    def version(self, name: str) -> object:
+        """What changes with a folder's rollout."""
+        known = self._followed.get(name)
+        return None if known is None else (known.state, known.progress, known.problem)
 
     async def _watch(self) -> None:
         if not self.reflectors:

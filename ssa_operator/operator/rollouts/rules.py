@@ -432,3 +432,30 @@ def canaries(candidates: Sequence[Member], wanted: Canary) -> list[Member]:
             namespaces.add(member.namespace)
         chosen += [*first, *again]
     return chosen[:count]
+
+
+# What is ahead.
+
+
+def waves_ahead(
+    state: State, members: Sequence[Member], settings: RolloutSettings, most: int
+) -> list[tuple[State, list[Member]]]:
+    """The next waves, if each parent becomes Ready and none is added: the state in which each begins, and its parents.
+    At most so many.
+    """
+    found: list[tuple[State, list[Member]]] = []
+    members = [_as_if_ready(state, each) if reaches(state, each) else each for each in members]
+    while state.revision and len(found) < most:
+        after = _next_wave(replace(state, stopped="", failed=()), members, settings)
+        if after.waves == state.waves or not after.revision:
+            break
+        found.append((after, [each for each in members if _has(after.wave, each.place)]))
+        state, members = after, [_as_if_ready(after, each) if reaches(after, each) else each for each in members]
+    return found
+
+
+def _as_if_ready(state: State, member: Member) -> Member:
+    if member.suspended or _is_proof(state, member):
+        return member
+    before = member.runs if member.runs != state.revision else member.ready_before
+    return replace(member, ready=True, stalled=False, runs=state.revision, ready_before=before, revision=state.revision)

@@ -8,7 +8,7 @@ Promises:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -157,28 +157,8 @@ class StoredRollouts(Struct, frozen=True):
     async def status(self) -> RolloutStatus:
         """How far the rollout is. Raises ApiError and CommandError."""
         state = await self.state()
-        found = await self._members(state)
-        members = [member for member, _ in found]
-        suspended = [member for member in members if member.suspended]
-        updated = [member for member in members if reaches(state, member)]
-        phase, message = _phase(self.folder, state, len(updated), len(members))
-        if phase == "Progressing":
-            message += waits_for(state, [each for each in found if reaches(state, each[0])])
-        if suspended and state.revision:
-            named = ", ".join(map(str, suspended[:_NAMED]))
-            more = f" and {len(suspended) - _NAMED} more" if len(suspended) > _NAMED else ""
-            message += f"; it skips {counted(len(suspended), 'suspended parent')}: {named}{more}"
-        return RolloutStatus(
-            folder=self.folder,
-            revision=state.target,
-            wave=wave_of(state),
-            phase=phase,
-            message=message,
-            parents=len(members),
-            updated=len(updated),
-            ready=sum(member.ready and member.runs in ("", state.target) for member in updated),
-            suspended=[str(member) for member in suspended],
-        )
+        members, since = await self._members(state)
+        return status_of(self.folder, state, members, since)
 
     async def change(self, change: Callable[[State], State]) -> State:
         """Change the state. Raises ApiError and CommandError."""
@@ -254,20 +234,23 @@ class StoredRollouts(Struct, frozen=True):
             raise CommandError(f"no other revision of {self.folder} has succeeded; there is nothing to undo")
         return wanted
 
-    async def _members(self, state: State) -> list[tuple[Member, str]]:
-        """The operator's parents, each with the time of the last change of its condition Ready. Raises ApiError."""
+    async def _members(self, state: State) -> tuple[list[Member], dict[str, str]]:
+        """The operator's parents, and the time of the last change of the condition Ready of each, by their uids. Raises
+        ApiError and CommandError.
+        """
         try:
             resource = await RESTMapper(self.client).resource_by_name(self.folder)
         except UnknownKind as error:
             raise CommandError(str(error)) from error
-        members: list[tuple[Member, str]] = []
+        members: list[Member] = []
+        since: dict[str, str] = {}
         for namespace in state.namespaces if resource.namespaced and state.namespaces else ("",):
             lives, _ = await self.client.list(resource, namespace, state.selector)
             for live in lives:
                 if not live.deleting:
-                    ready = live_condition(live, "Ready") or {}
-                    members.append((stored_member(live, None), str(ready.get("lastTransitionTime", ""))))
-        return members
+                    members.append(stored_member(live, None))
+                    since[live.uid] = str((live_condition(live, "Ready") or {}).get("lastTransitionTime", ""))
+        return members, since
 
 
 async def find_rollouts(client: Client, folder: str, namespace: str) -> StoredRollouts:
@@ -287,6 +270,32 @@ async def find_rollouts(client: Client, folder: str, namespace: str) -> StoredRo
     if len(found) > 1:
         raise CommandError(f"{', '.join(found)} have rollouts of {folder}; choose one with --operator-namespace")
     return StoredRollouts(client, RevisionStore(client, found[0]), folder)
+
+
+def status_of(folder: str, state: State, members: Sequence[Member], since: Mapping[str, str]) -> RolloutStatus:
+    """How far the rollout of a folder with these parents is; `since` has the times of the last changes of their
+    conditions Ready, by their uids, as far as they are known.
+    """
+    suspended = [member for member in members if member.suspended]
+    updated = [member for member in members if reaches(state, member)]
+    phase, message = _phase(folder, state, len(updated), len(members))
+    if phase == "Progressing":
+        message += waits_for(state, updated, since)
+    if suspended and state.revision:
+        named = ", ".join(map(str, suspended[:_NAMED]))
+        more = f" and {len(suspended) - _NAMED} more" if len(suspended) > _NAMED else ""
+        message += f"; it skips {counted(len(suspended), 'suspended parent')}: {named}{more}"
+    return RolloutStatus(
+        folder=folder,
+        revision=state.target,
+        wave=wave_of(state),
+        phase=phase,
+        message=message,
+        parents=len(members),
+        updated=len(updated),
+        ready=sum(member.ready and member.runs in ("", state.target) for member in updated),
+        suspended=[str(member) for member in suspended],
+    )
 
 
 async def _no_rollouts(client: Client, folder: str, where: str, known: Iterable[LiveObject]) -> str:
@@ -356,21 +365,24 @@ def wave_of(state: State) -> str:
     return "canary" if not (state.undo or state.canaries_done) else f"wave {state.waves}"
 
 
-def waits_for(state: State, reached: Iterable[tuple[Member, str]]) -> str:
-    """What a wave waits for. Each parent that it has reached has the time of the last change of its condition Ready."""
-    active = [(each, since) for each, since in reached if not each.suspended]
-    known = ("", state.target)
-    late = [f"{each} has not got it yet" for each, _ in active if each.runs not in known or each.revision not in known]
+def waits_for(state: State, reached: Iterable[Member], since: Mapping[str, str]) -> str:
+    """What a wave waits for; `since` as in `status_of`."""
+    active, known = [each for each in reached if not each.suspended], ("", state.target)
+    late = [f"{each} has not got it yet" for each in active if each.runs not in known or each.revision not in known]
     late += [
-        f"{each} is not Ready since {since}: {each.message}"
-        for each, since in active
+        f"{each} is not Ready{_since(since.get(each.uid, ''))}: {each.message}"
+        for each in active
         if each.runs in known and each.revision in known and each.ready_before and not each.ready
     ]
     if late:
         more = f" and {len(late) - _NAMED} more" if len(late) > _NAMED else ""
         return f"; {'; '.join(late[:_NAMED])}{more}"
-    last = max((since for _, since in active), default="")
-    return f"; they are Ready, the last since {last}, and `settle` is not over" if state.wave else ""
+    last = max((since.get(each.uid, "") for each in active), default="")
+    return f"; they are Ready{_since(last, ', the last')}, and `settle` is not over" if state.wave else ""
+
+
+def _since(time: str, named: str = "") -> str:
+    return f"{named} since {time}" if time else ""
 
 
 def _phase(folder: str, state: State, updated: int, parents: int) -> tuple[str, str]:
