@@ -85,7 +85,7 @@ class Member(Struct, frozen=True, kw_only=True):
     runs: str = ""
     """The revision that it runs, NO_REVISION for a set without rollouts, '' for a new parent."""
     ready_before: str = ""
-    """The last revision before that one at which it was Ready, '' for none."""
+    """The last revision before that one at which it was Ready, that one if it can't be rendered, '' for none."""
     revision: str = ""
     """The revision of its last reconcile that came to its end."""
     message: str = ""
@@ -366,13 +366,13 @@ def _is_proof(state: State, member: Member) -> bool:
 
 def _counts(state: State, member: Member) -> bool:
     """Whether a parent proves something or stops the rollout: it was Ready until it got the revision, or is Ready now
-    and gets it. One that a superseded revision broke was Ready, too.
+    and gets it. One that a superseded revision broke was Ready, too, and one whose revision can't be rendered any more.
     """
     before = member.ready_before
     if _has(state.excused, member.place) or NO_REVISION in (member.runs, before):
         return False
     if member.runs != state.revision and (member.ready or member.runs in state.successes):
-        return member.ready
+        return member.ready or before == member.runs
     return before not in ("", member.runs) and (before == state.succeeded or before not in state.successes)
 
 

@@ -176,7 +176,8 @@ def _with_revision(reconcile: Reconcile, records: ParentRecords) -> ParentRecord
     live, state = reconcile.parent.live, reconcile.state
     shown = live_condition(live, "Ready")
     ready = state.ready if state.reconciled_before else shown is not None and shown.get("status") == "True"
-    return with_revision(records, reconcile.parent.folder.revision, ready=ready)
+    folder = reconcile.parent.folder
+    return with_revision(records, folder.revision, ready=ready, rendered=folder.templates is not None)
 
 
 def _records_of(plan: Plan) -> ParentRecords:

@@ -145,7 +145,9 @@ class RevisionRecord(Struct, frozen=True):
     revision: str
     """NO_REVISION if the folder had no rollouts when the parent was reconciled last."""
     ready: str = ""
-    """The last one before it at which the parent was Ready, '' for none."""
+    """The last one before it at which the parent was Ready, '' for none. It is the revision itself if the parent was
+    Ready when the revision could not be rendered any more.
+    """
 
     @property
     def was_ready(self) -> bool:
@@ -153,11 +155,14 @@ class RevisionRecord(Struct, frozen=True):
         return self.ready not in ("", self.revision)
 
 
-def with_revision(records: ParentRecords, revision: str, *, ready: bool) -> ParentRecords:
+def with_revision(records: ParentRecords, revision: str, *, ready: bool, rendered: bool = True) -> ParentRecords:
     """The records to save before the revision is applied; '' is a folder without rollouts. `ready`: whether the parent
-    is Ready now.
+    is Ready now. `rendered`: whether its templates can be rendered; else nothing is applied, and its status says that.
     """
     before = records.revision
+    if not rendered:
+        was_ready = ready and before.revision not in ("", NO_REVISION, before.ready)
+        return replace(records, revision=RevisionRecord(before.revision, before.revision)) if was_ready else records
     if revision == before.revision or not (revision or before.revision):
         return records
     if not revision:

@@ -14,9 +14,12 @@ from typing import Any
 
 import pytest
 
+from ssa_operator import __version__
 from ssa_operator.kube.api.errors import ApiError, ErrorStatus
 from ssa_operator.objects.shards import Shard
+from ssa_operator.operator.rollouts import driver
 from ssa_operator.operator.rollouts.requests import RevisionStore
+from ssa_operator.rendering.folder import installation
 from ssa_operator.rendering.folder.installation import Installation
 from tests.cli.process import run, started
 from tests.operator.harness import Desk, Operate, Running, definition, not_ready_because
@@ -358,6 +361,40 @@ async def test_a_set_that_can_not_be_stored_reaches_nobody(
         for number in range(6):
             await desk.gone("configmaps", f"p{number}")
             await desk.ready(story.folder, f"p{number}")
+
+
+async def test_an_upgrade_that_is_held_and_breaks_stops_at_its_canary(
+    desk: Desk, operate: Operate, group: str, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story = Story(desk, f"things.{group}", tmp_path / "rolled")
+    story.write('{% if operator.version == "2" %}{{ fail("new version") }}{% endif %}\n' + child("one"))
+    options = {
+        "templates": story.templates,
+        "installation": Installation(namespace=namespace, hold_upgrade=True),
+    }
+    await story.create_parents()
+    async with operate(**options):
+        await story.until_all_have("one")
+        await story.until_stored('"successes":[')
+        for number in range(6):
+            first = (await desk.ready(story.folder, f"p{number}"))["status"]["revision"]
+    for module in (installation, driver):
+        monkeypatch.setattr(module, "__version__", "2")
+    story.write((story.templates / story.folder / "child.yaml.j2").read_text(), settings="rollout: {batch: 0}\n")
+    async with operate(**options):  # nor do settings that don't load count as none
+        for number in range(6):
+            await desk.until(story.folder, f"p{number}", not_ready_because("RenderFailed"))
+        story.write((story.templates / story.folder / "child.yaml.j2").read_text())
+        await story.until_stored("new version")
+        kept = await story.revisions()
+        assert [name for name, revision in kept.items() if revision != first] == ["p0"]
+    for module in (installation, driver):
+        monkeypatch.setattr(module, "__version__", __version__)
+    async with operate(**options):
+        for number in range(6):
+            await desk.ready(story.folder, f"p{number}")
+        assert (await story.rollout("status"))[0] == 0
+        assert set((await story.revisions()).values()) == {first}
 
 
 @pytest.mark.slow

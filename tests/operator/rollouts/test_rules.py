@@ -300,6 +300,15 @@ def test_a_canary_that_is_suspended_is_replaced_and_a_wave_without_parents_is_no
     assert alone.state.succeeded == NEW
 
 
+def test_parents_whose_revision_can_not_be_rendered_any_more_are_reached_from_the_canary() -> None:
+    left_alone = [member(number, ready=False, revision="", runs=OLD, ready_before=OLD) for number in range(6)]
+    found = decide(replace(with_loaded(first_state(OLD), NEW), planned=NEW), left_alone, SETTINGS, NO_PROGRESS, 0.0)
+    reached = [each for each in left_alone if revision_of(found.state, each) == NEW]
+    assert len(reached) == 1, "a batch comes without a canary"
+    failed = [replace(each, revision=NEW, runs=NEW, stalled=True) if each in reached else each for each in left_alone]
+    assert decide(found.state, failed, SETTINGS, found.progress, 1.0).state.stopped
+
+
 def test_an_undo_waits_for_no_window_no_pause_and_no_settling() -> None:
     run = Simulation([member(number) for number in range(9)])
     run.run(6)

@@ -285,3 +285,9 @@ def test_the_record_of_a_revision_says_when_the_parent_was_ready_last() -> None:
     live = parent(annotations=parent_records_body(parent(), three)["metadata"]["annotations"])
     assert read_parent_records(live).revision == three.revision
     assert with_revision(three, "", ready=True).revision.revision == NO_REVISION
+    alone = with_revision(one, "one", ready=True, rendered=False)
+    assert with_revision(alone, "one", ready=False, rendered=False) is alone
+    assert with_revision(alone, "two", ready=False).revision.was_ready, "what can't be rendered was not Ready before"
+    assert with_revision(one, "two", ready=True, rendered=False) == alone, "a revision is recorded that wasn't applied"
+    assert with_revision(one, "", ready=True, rendered=False) == alone, "files that don't load count as no rollouts"
+    assert with_revision(never, "one", ready=True, rendered=False) is never
