@@ -9,7 +9,8 @@ from ssa_operator.tools.rollouts.stored_rollouts import waits_for, wave_of
 
 AT_REST = State(loaded="new", successes=("old",))
 ROLLING = replace(AT_REST, revision="new", waves=1, wave=("place",))
-SINCE = "2026-11-29T02:00:00Z"
+TIME = "2026-11-29T02:00:00Z"
+SINCE = {"1": TIME}
 PARENT = Member(uid="1", namespace="default", name="p0", runs="new", revision="new", ready_before="old", ready=True)
 
 
@@ -21,13 +22,11 @@ def test_a_wave_is_the_canary_or_has_a_number() -> None:
 
 def test_a_status_names_the_parent_that_a_wave_waits_for_and_since_when() -> None:
     unready = replace(PARENT, ready=False, message="no image")
-    assert waits_for(ROLLING, [(unready, SINCE)]) == f"; default/p0 is not Ready since {SINCE}: no image"
-    assert waits_for(ROLLING, [(replace(PARENT, revision="old"), SINCE)]) == "; default/p0 has not got it yet"
-    assert (
-        waits_for(ROLLING, [(PARENT, SINCE)]) == f"; they are Ready, the last since {SINCE}, and `settle` is not over"
-    )
+    assert waits_for(ROLLING, [unready], SINCE) == f"; default/p0 is not Ready since {TIME}: no image"
+    assert waits_for(ROLLING, [replace(PARENT, revision="old")], SINCE) == "; default/p0 has not got it yet"
+    assert waits_for(ROLLING, [PARENT], SINCE) == f"; they are Ready, the last since {TIME}, and `settle` is not over"
 
 
 def test_no_wave_waits_for_a_parent_that_is_suspended_or_was_not_ready_before() -> None:
     others = [replace(PARENT, ready=False, suspended=True), replace(PARENT, ready=False, ready_before="")]
-    assert "is not Ready" not in waits_for(ROLLING, [(each, SINCE) for each in others])
+    assert "is not Ready" not in waits_for(ROLLING, others, SINCE)
