@@ -24,7 +24,7 @@ from ssa_operator.cli.shared_options import (
 )
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.option_values import check_folders, installation_of, namespace_of
-from ssa_operator.operator.process.streams import OutputFormat
+from ssa_operator.operator.process.streams import CommandError, OutputFormat
 
 if TYPE_CHECKING:
     from ssa_operator.tools.plan.changes import ParentChanges
@@ -70,7 +70,10 @@ def diff(
     within = namespace_of(namespace)
     options = Options(templates=tuple(templates), installation=installation_of(values))
 
-    target = cluster_target(kubeconfig, context)
+    try:
+        target = cluster_target(kubeconfig, context)
+    except CommandError as error:
+        raise CommandError(str(error), code=ERROR) from error
     with with_revision(given, options, target, revision) as used:
 
         async def compared() -> list[ParentChanges]:
