@@ -52,7 +52,7 @@ from ssa_operator.web.figures import INTERVAL, FigureSamples
 from ssa_operator.web.overview import make_overview
 from ssa_operator.web.parent_page import portions
 from ssa_operator.web.parent_rows import Filter, ParentRows
-from ssa_operator.web.routes import STATIC, read_assets
+from ssa_operator.web.routes import ROOT, STATIC, read_assets
 
 FOLDER = "echoes.example.com"
 PAUSE_MILLISECONDS = 50
@@ -184,7 +184,7 @@ def page_routes(answers: Mapping[str, Any]) -> list[web.RouteDef]:
     assets = read_assets()
 
     async def page(_: web.Request) -> web.Response:
-        return web.Response(body=assets["index.html"].body, content_type="text/html")
+        return web.Response(body=assets["index.html"].body.replace(ROOT, b"/ui/"), content_type="text/html")
 
     async def asset(request: web.Request) -> web.Response:
         found = assets[request.match_info["file"]]
@@ -298,6 +298,7 @@ def rows_of(parents: int) -> tuple[Operator, ParentRows]:
     source = SimpleNamespace(digest="0", problems=())
     operator = SimpleNamespace(
         folders=informers,
+        rollouts=None,
         missing={},
         leadership=None,
         options=SimpleNamespace(shard=None),

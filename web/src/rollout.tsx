@@ -170,7 +170,7 @@ function Waves({ shown }: { shown: RolloutPage }) {
               return parents > CELLS ? (count ? [<i key={step} class={step} style={{ flexGrow: count }} />] : []) : Array.from({ length: count }, (_, at) => <i key={step + at} class={step} />);
             })}</div>
             <div class="label">{wave.name}</div>
-            <div class="small label">{STEPS.filter((step) => wave.steps[step]).map((step) => <span key={step} class={step === "ready" ? "s ready" : step === "failed" ? "s failed" : step === "working" ? "s working" : "dim"}>{number(wave.steps[step]!)} {STEP_WORDS[step]}</span>)}</div>
+            <div class="small label">{STEPS.filter((step) => wave.steps[step]).map((step) => step === "left" ? <span key={step} class="dim">{number(wave.steps[step]!)} {STEP_WORDS[step]}</span> : <State key={step} group={step === "skipped" ? "unknown" : step} word={`${number(wave.steps[step]!)} ${STEP_WORDS[step]}`} />)}</div>
           </li>
         ))}
       </ol>
