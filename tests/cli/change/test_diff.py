@@ -237,8 +237,8 @@ spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: IMA
     assert code == 2
     assert f"wait ConfigMap {desk.namespace}/web-late: waiting for ConfigMap {desk.namespace}/later" in out
     assert "fail ConfigMap elsewhere/a: is outside its parent's namespace" in out
-        kept = "is no longer rendered; kept because a template waits"
-        assert f"prune ConfigMap {desk.namespace}/web-old: {kept}" in out
+    kept = "is no longer rendered; kept because a template waits"
+    assert f"prune ConfigMap {desk.namespace}/web-old: {kept}" in out
 
 
 @pytest.mark.exhaustive
