@@ -11,6 +11,7 @@ Promises:
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,6 +39,10 @@ _IGNORED = re.compile(
     r"|^/spec/nodeName$"
 )
 """The record of a shared object may name an owner that is gone. Stories tell who the owners are."""
+_REVISION = "/metadata/annotations/ssa-operator.dev/revision"
+"""The record of what a parent runs is compared without the revision at which it was Ready before: that depends on what
+an operator saw in between.
+"""
 
 
 def values_of(key: Key, body: Body, namespace: str) -> Iterator[tuple[Leaf, object]]:
@@ -57,7 +62,8 @@ def values_of(key: Key, body: Body, namespace: str) -> Iterator[tuple[Leaf, obje
         compared.pop("spec", None)
     for path, value in _leaves({**compared, "metadata": metadata}):
         if not _IGNORED.search(path):
-            yield (key, path.replace(namespace, "NS")), _comparable(value, namespace)
+            shown = json.loads(value)["revision"] if path == _REVISION and isinstance(value, str) else value
+            yield (key, path.replace(namespace, "NS")), _comparable(shown, namespace)
 
 
 def _comparable(value: object, namespace: str) -> object:

@@ -163,7 +163,7 @@ def rolled(templates: Path) -> Story:
             sets = [body["data"]["set"] for (kind, name), body in objects.items() if kind == MAPS and name in names]
             state = named(REVISIONS, STACKS)(objects).get("metadata", {}).get("annotations", {})
             found = json.loads(state.get("ssa-operator.dev/rollout-state", "{}"))
-            return sets == [text] * count and bool(found) and not found.get("rollouts")
+            return sets == [text] * count and bool(found) and not found.get("revision")
 
         return judge
 
