@@ -185,6 +185,10 @@ class ChildCaches(Mapping[Identity, LiveObject]):
         """
         return self.get(identity) or self._deleted.get(identity)
 
+    def was_deleted(self, identity: Identity) -> bool:
+        """Whether a watch or a request showed the end of an object, and nothing has shown the object since."""
+        return identity in self._deleted
+
     def has_synced(self, identity: Identity) -> bool:
         """Whether a watch shows the object, or that there is none."""
         versions = self._kinds.get(identity.group_kind, {})
@@ -291,6 +295,7 @@ class ChildCaches(Mapping[Identity, LiveObject]):
         """Update the cache with a live object that a request of the operator returned; `changed`: whether the request
         changed it. Returns the cache's own object.
         """
+        self._deleted.pop(live.identity, None)
         watched = self._kinds.get(live.identity.group_kind, {}).get(live.version)
         if watched is not None:
             live = watched.cache.written(live, changed=changed)
@@ -358,6 +363,8 @@ class ChildCaches(Mapping[Identity, LiveObject]):
 
     def _changed(self, watched: WatchedVersion, old: LiveObject | None, new: LiveObject | None) -> None:
         lives = [live for live in (old, new) if live is not None]
+        if new is not None:
+            self._deleted.pop(new.identity, None)
         if not any(self._counts(watched, live) for live in lives):
             return
         if old is not None and new is None:

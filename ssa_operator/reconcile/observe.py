@@ -133,8 +133,8 @@ class Observer:
         named |= {identity.group_kind for identity in records.inventory}
         named |= records.applied.kinds if records.applied is not None else set()
         kinds = self.children.kinds(reconcile, named)
-        why_unserved = self._cluster.lookups.served.why_unserved
-        unserved = {identity.group_kind for identity in records.inventory} - kinds.keys()
+        why_unserved, was_deleted = self._cluster.lookups.served.why_unserved, self._cluster.children.was_deleted
+        unserved = [each for each in records.inventory if each.group_kind not in kinds and not was_deleted(each)]
         return make_observed(
             live,
             reconcile.parent.folder,
@@ -143,7 +143,7 @@ class Observer:
                 objects=children,
                 own=own,
                 kinds=kinds,
-                unserved={kind: why for kind in unserved if (why := why_unserved(kind))},
+                unserved={each: why for each in unserved if (why := why_unserved(each.group_kind))},
                 unlabelled=unlabelled.objects,
                 unreadable={**recorded.unreadable, **unlabelled.unreadable},
                 forbidden=recorded.forbidden,

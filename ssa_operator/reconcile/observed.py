@@ -41,8 +41,8 @@ class ObservedChildren(Struct, frozen=True, kw_only=True):
     kinds: Mapping[GroupKind, KindState]
     """The kinds of these, of what is rendered and of what was last reported. A kind that is not here is unknown to the
     cluster."""
-    unserved: Mapping[GroupKind, str] = field(default_factory=dict)
-    """The recorded kinds that the cluster doesn't serve, and whose objects may exist nevertheless, each with the
+    unserved: Mapping[Identity, str] = field(default_factory=dict)
+    """The recorded objects of kinds that the cluster doesn't serve, and that may exist nevertheless, each with the
     reason."""
     unlabelled: Mapping[Identity, LiveObject] = field(default_factory=dict)
     """Objects that exist without our label, and that no watch shows."""

@@ -1,4 +1,4 @@
-"""Writes of an object that several parents share take turns, and no parent waits for a long one."""
+"""What all kinds of children have in common: the turns to write a shared object, and which objects were deleted."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from ssa_operator.informers import child_caches
 from ssa_operator.informers.child_caches import ChildCaches, ChildListener
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.live_object import LiveObject
+from tests.objects.example_objects import child
 
 SHARED = Identity("", "ConfigMap", "default", "common")
 
@@ -23,6 +25,12 @@ class _Requeued:
 
     def child_changed(self, parent_uid: str, _namespace: str) -> None:
         self.uids.append(parent_uid)
+
+    def child_deleted(self, live: LiveObject) -> None:
+        pass
+
+    def child_written(self, live: LiveObject) -> None:
+        pass
 
 
 def caches(requeued: _Requeued) -> ChildCaches:
@@ -58,3 +66,12 @@ async def test_a_parent_gives_up_a_long_turn_and_is_requeued_when_it_is_over(mon
     async with children.shared_turn(SHARED, "b") as granted:
         assert granted
     assert requeued.uids == ["b", "c"]
+
+
+def test_an_object_counts_as_deleted_until_something_shows_it_again() -> None:
+    children, live = caches(_Requeued()), child()
+    assert not children.was_deleted(live.identity)
+    children.deleted(live)
+    assert children.was_deleted(live.identity)
+    children.written(live)
+    assert not children.was_deleted(live.identity)

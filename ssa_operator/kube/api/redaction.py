@@ -111,7 +111,7 @@ def without_webhook_path(message: str) -> str:
 _GO_VALUE = re.compile(
     r"(?<![^\s:,])&?(?:\*|\[\d*\]|map\[[\w.]+\])*(?:[a-z]\w*\.\w+|interface \{\}|string|bool|u?int\d*|float\d+)\{"
 )
-_GO_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]')
+_GO_TOKEN = re.compile(r'\\.|["{}]', re.DOTALL)
 _UNSTRUCTURED = "&value.valueUnstructured{"
 _GO_NAMES = (("map[", "a mapping"), ("[]", "a list"), ("interface {}(nil)", "null"))
 
@@ -122,10 +122,8 @@ def without_go_values(message: str) -> str:
     """
     shown, begin = "", 0
     while found := _GO_VALUE.search(message, begin):
-        depth, end = 1, found.end()
-        while depth and (token := _GO_TOKEN.search(message, end)):
-            depth, end = depth + {"{": 1, "}": -1}.get(token[0], 0), token.end()
-        if depth:
+        end = _end_of_go_value(message, found.end())
+        if end is None:
             break
         value, shown = message[found.end() : end - 1].removeprefix("Value:"), shown + message[begin : found.start()]
         if found[0] == _UNSTRUCTURED:
@@ -134,6 +132,19 @@ def without_go_values(message: str) -> str:
             end += 2
         begin = end
     return (shown + message[begin:]).rstrip() if begin else message
+
+
+def _end_of_go_value(message: str, begin: int) -> int | None:
+    """Where the braces of a value end whose content begins there, None if they don't."""
+    depth, quoted = 1, False
+    for token in _GO_TOKEN.finditer(message, begin):
+        if token[0] == '"':
+            quoted = not quoted
+        elif not quoted:
+            depth += {"{": 1, "}": -1}.get(token[0], 0)
+        if not depth:
+            return token.end()
+    return None
 
 
 def redacted_cause(reason: str, message: str) -> str:

@@ -256,7 +256,7 @@ def _deletion_step(observed: Observed, identity: Identity) -> Step | None:
     """The step of one object that has to be deleted, None if the parent has no such object any more."""
     kind = observed.children.kinds.get(identity.group_kind)
     if kind is None:
-        why = observed.children.unserved.get(identity.group_kind)
+        why = observed.children.unserved.get(identity)
         return _unreachable_step(identity, f"may exist: {why}") if why else None
     watch = kind.within(identity.namespace)
     live = observed.children.objects.get(identity)

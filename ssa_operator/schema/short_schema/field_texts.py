@@ -81,10 +81,11 @@ _CEL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 _PARTS = re.compile(
-    r"""(?P<type>\A\s*(?:\[\]|map\[string\])*\w+)|(?:(?P<name>\b[A-Za-z]+)?\s*[:=]\s*)?"""
-    r"""(?P<value>"(?:[^"\\]|\\.)*"|'[^']*'|\[[^]]*\]|\{[^}]*\}|!|[^\s|,;()!]+)""",
+    r"""(?P<type>\A(?:\[\]|map\[string\]){0,20}\w{1,63})|(?:(?P<name>\b[A-Za-z]{1,63})?\s{0,9}[:=]\s{0,9})?"""
+    r"""(?P<value>"(?:[^"\\]|\\.){0,300}"|'[^']{0,300}'|\[[^]]{0,300}\]|\{[^}]{0,300}\}|!|[^\s|,;()!]+)""",
     re.DOTALL,
 )
+"""The parts of a field in any form. Its loops are bounded, so that it takes linear time."""
 
 
 def right_form(text: str) -> str:
@@ -92,14 +93,14 @@ def right_form(text: str) -> str:
     has no meaning.
     """
     kind, marks = "", [["", ""]]
-    for part in _PARTS.finditer(text):
+    for part in _PARTS.finditer(text.strip()):
         name, value, equals = part["name"], part["value"], re.search("[:=]", part[0])
         if part["type"]:
-            kind = part["type"].strip()
+            kind = part["type"]
         elif name is None and (value == "!" or (value in _FLAGS and not equals)):
             marks.append(["required" if value == "!" else value, ""])
         elif name in MARKERS or (name is None and equals):
-            value = re.sub(r"\s*,\s*", ",", value.strip("[]")) if name == "enum" and '"' not in value else value
+            value = _listed(value) if name == "enum" and '"' not in value else value
             marks.append([name or "default", f"={value}"])
         elif name is None and marks[-1][0] == "enum":
             marks[-1][1] += f",{value}"
@@ -108,6 +109,10 @@ def right_form(text: str) -> str:
     if not kind:
         return ""
     return f"{_OTHER_WORDS.get(kind, kind)} | {' '.join(name + value for name, value in marks[1:])}".removesuffix(" | ")
+
+
+def _listed(value: str) -> str:
+    return ",".join(each.strip() for each in value.strip("[]").split(","))
 
 
 class Mistake(Exception):  # noqa: N818 - it is the user's

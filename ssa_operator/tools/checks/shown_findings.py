@@ -29,8 +29,7 @@ _OF_LINE: Mapping[str, frozenset[str]] = {
 """The codes that follow from another one on the same line."""
 
 
-_SUBTRACTION = re.compile(r"\b([A-Za-z_]\w*(?:\.\w+)*)\.(\w+(?:-[A-Za-z_]\w*)+)")
-_PRINTED = re.compile(r"( *)\{\{-?\s*(.+?)\s*\|\s*to_yaml\s*-?}}\s*")
+_SUBTRACTION = re.compile(r"\b([A-Za-z_]\w{0,62}(?:\.\w{1,63}){0,20})\.(\w{1,63}(?:-[A-Za-z_]\w{0,62}){1,20})")
 _OPEN_KEY = re.compile(r"( *(?:- )?)([\w./\"'-]+):\s*")
 
 
@@ -51,13 +50,22 @@ def _repaired(finding: Finding, files: Mapping[str, str]) -> Finding:
             fix = f"write {each[1]}['{each[2]}']"
             message = f"{each[0]} is a subtraction to Jinja"
             return Finding(code="unknown-name", message=message, location=finding.location, fix=fix)
-    printed = _PRINTED.fullmatch(line)
+    printed = _printed_yaml(line)
     key = _OPEN_KEY.fullmatch(next((each for each in reversed(above) if each.strip()), "")) if printed else None
-    if printed is None or key is None or len(printed[1]) > len(key[1]):
+    if printed is None or key is None or len(line) - len(line.lstrip(" ")) > len(key[1]):
         return finding
     message = f"what to_yaml prints here is beside {key[2]}: and not below it"
-    fix = f"write {key[2]}: {{{{ {printed[2]} }}}} in one line"
+    fix = f"write {key[2]}: {{{{ {printed} }}}} in one line"
     return Finding(code="unknown-field", message=message, location=finding.location, fix=fix)
+
+
+def _printed_yaml(line: str) -> str | None:
+    """What a line prints by the filter `to_yaml`, None if it does anything else."""
+    inner = line.strip()
+    if not (inner.startswith("{{") and inner.endswith("}}")):
+        return None
+    printed, _, name = inner[2:-2].removeprefix("-").removesuffix("-").rpartition("|")
+    return printed.strip() or None if name.strip() == "to_yaml" else None
 
 
 def without_consequences(findings: Iterable[Finding]) -> list[Finding]:

@@ -15,7 +15,7 @@ from ssa_operator.rendering.folder.loaded_folders import FolderInputs
 OPERATOR = "the operator"
 """Stands for another version or namespace of the operator, or another version of its rendering."""
 
-_SECRET = re.compile(r"""^\s*kind:\s*['"]?Secret\b""", re.MULTILINE)
+_SECRET = re.compile(r"""\bkind["']?[ \t]*:[ \t]*["']?Secret\b""")
 
 
 def changed_files(folder: str, before: FolderInputs, after: FolderInputs) -> list[str]:

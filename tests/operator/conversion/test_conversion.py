@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -296,7 +296,7 @@ async def test_a_stored_object_that_can_not_be_converted_is_named_and_stops_no_o
         sites.convert("v1alpha1-to-v1.yaml.j2", TO_V1)
         await desk.until("configmaps", "bad", lambda body: body["data"] == {"image": "bad"})
         assert (await sites.get("v1", "bad"))["spec"]["replicas"] == {"min": 4}
-        former: list[str] = []
+        former: Sequence[str] = ()
         async with asyncio.timeout(PATIENCE):
             while not former:  # the API server applies the policy for a moment after its deletion
                 try:

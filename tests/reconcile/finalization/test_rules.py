@@ -124,7 +124,7 @@ def test_only_a_kind_whose_crd_was_deleted_does_not_block_the_deletion() -> None
     gone = Identity("old.example.com", "Gadget", "", "g")
     records = ParentRecords(inventory={gone: 1}, has_finalizer=True)
     assert Cluster(records, {}).plan().finished
-    seen = observed(records=records, unserved={gone.group_kind: "its CRD is not served"}, parent=parent())
+    seen = observed(records=records, unserved={gone: "its CRD is not served"}, parent=parent())
     finalization = make_finalization(seen, Rendered(), DeletionContext(now=NOW))
     assert (finalization.finished, finalization.needs_person) == (False, True)
     assert finalization.awaited == "Gadget g may exist: its CRD is not served"
