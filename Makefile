@@ -21,7 +21,7 @@ COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --p
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install run rbac sbom test test-slow test-exhaustive test-all test-alerts test-faults test-perturbations test-image test-skew test-stable compare-crds compare-manifests explore smoke-neon soak tilt-check web bench bench-check bench-growth bench-load bench-memory bench-peers bench-plan bench-reads bench-renames bench-shards bench-stall bench-start bench-status bench-takeover bench-web diagrams docs picture recording site schemas transcripts lint format check constraints manifests clean
+.PHONY: help install run rbac sbom test test-slow test-exhaustive test-all test-alerts test-faults test-perturbations test-image test-skew test-stable compare-crds compare-manifests explore smoke-neon soak tilt-check web bench bench-check bench-growth bench-load bench-memory bench-peers bench-plan bench-reads bench-renames bench-shards bench-stall bench-start bench-status bench-takeover bench-web diagrams picture recording site schemas transcripts lint format check constraints manifests clean
 
 help: ## List all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -166,19 +166,16 @@ MINUTES ?= 60
 soak: $(INSTALLED) ## Change objects for MINUTES=60, and fail if memory, file descriptors, threads or tasks grow
 	$(BIN)/python -m benchmarks.soak --minutes=$(MINUTES) $(ARGS)
 
-docs: $(INSTALLED) ## Write docs/commands, docs/reference and the table of licences from the code
-	$(BIN)/python -m docs.generate commands
-
 diagrams: $(INSTALLED) ## Draw docs/diagrams/*.svg from the .dot files beside them
 	$(BIN)/python -m docs.generate diagrams
 
 # Where the site links to sources: the address of the clone's origin, as browsers open it
 site: export REPOSITORY_URL := $(or $(REPOSITORY_URL),$(shell git config remote.origin.url | sed -n 's|^git@\([^:]*\):|https://\1/|; s|\.git$$||; /^https*:/p'),https://github.com/OWNER/NAME)
-site: ## Build the documentation site in build/html; REPOSITORY_URL=ADDRESS for links to sources
-	$(PYTHON) -m docs.generate.site
+site: $(INSTALLED) ## Build the documentation site in build/html; REPOSITORY_URL=ADDRESS for links to sources
+	$(BIN)/python -m docs.generate.site
 	$(PYTHON) -m venv build/site
 	build/site/bin/python -m pip --disable-pip-version-check install --quiet --only-binary :all: --require-hashes --requirement constraints/site.txt
-	NO_MKDOCS_2_WARNING=1 build/site/bin/python -m mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 build/site/bin/python -m mkdocs build --strict --config-file docs/mkdocs.yml
 
 schemas: $(INSTALLED) ## Write the schemas of Kubernetes' kinds for `ssa-operator check`, from the local control plane
 	$(BIN)/python -m docs.generate schemas
