@@ -65,7 +65,7 @@ def test_every_page_is_in_the_navigation_once() -> None:
         ("docs/reference/README.md", "[a](../commands/run.md)", "[a](../commands/run.md)"),
         ("README.md", "[a](docs/echo.md)", "[a](echo.md)"),
         ("README.md", "[a](docs/README.md)", "[a](pages.md)"),
-        ("README.md", '<img src="docs/diagrams/reconcile.svg">', '<img src="diagrams/reconcile.svg">'),
+        ("README.md", '<img src="docs/diagrams/architecture.svg">', '<img src="diagrams/architecture.svg">'),
         ("README.md", "[a](https://example.com/b)", "[a](https://example.com/b)"),
         ("examples/blue-green/README.md", "[a](../../docs/once.md)", "[a](../../once.md)"),
         ("docs/echo.md", "```\n[a](../README.md)\n```\n", "```\n[a](../README.md)\n```\n"),
