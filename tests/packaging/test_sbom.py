@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from docs.generate.licences import PAGE, bill_of_materials, licences, page, runtime_components
+from docs.generate.licences import bill_of_materials, licences, runtime_components
 from tests.packaging.checkout import ROOT
 
 PERMISSIVE = frozenset(
@@ -49,8 +49,3 @@ def test_each_package_has_a_licence_that_anybody_can_pass_on(components: Sequenc
 @pytest.mark.slow
 def test_two_runs_make_the_same_bytes() -> None:
     assert bill_of_materials() == bill_of_materials()
-
-
-def test_the_page_lists_the_licences(components: Sequence[Mapping[str, Any]]) -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    assert text == page(text, components), "run `make docs`"
