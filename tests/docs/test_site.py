@@ -67,7 +67,7 @@ def test_every_page_is_in_the_navigation_once() -> None:
         ("README.md", "[a](docs/README.md)", "[a](pages.md)"),
         ("README.md", '<img src="docs/diagrams/architecture.svg">', '<img src="diagrams/architecture.svg">'),
         ("README.md", "[a](https://example.com/b)", "[a](https://example.com/b)"),
-        ("examples/blue-green/README.md", "[a](../../docs/once.md)", "[a](../../once.md)"),
+        ("examples/blue-green/README.md", "[a](../../docs/templates.md)", "[a](../../templates.md)"),
         ("docs/echo.md", "```\n[a](../README.md)\n```\n", "```\n[a](../README.md)\n```\n"),
         ("docs/echo.md", r"| `<a\|b\|c>` | a \| b |", r"| `<a|b|c>` | a \| b |"),
         ("docs/echo.md", r"`a \| b`", r"`a \| b`"),
