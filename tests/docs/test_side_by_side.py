@@ -45,7 +45,7 @@ def test_every_page_has_examples_a_table_and_what_has_no_counterpart() -> None:
 @pytest.mark.parametrize(("block", "result"), PAIRS, ids=[str(template) for template, _ in PAIRS])
 def test_an_example_renders_what_its_page_shows(block: Block, result: Block) -> None:
     (parent,) = first(block.page, "apiVersion: example.com/")
-    objects = [each for found in first(block.page, "objects:") for each in found.value["objects"]]
+    objects = tuple(each for found in first(block.page, "objects:") for each in found.value["objects"])
     template = block.text
     view = FakeClusterView(children=objects)
     if "_status.yaml.j2" in block.before:
