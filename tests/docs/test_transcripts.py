@@ -55,12 +55,12 @@ async def test_a_page_keeps_its_output_where_only_ages_and_random_names_differ(t
     assert typed[:2] == ["kubectl get echo", "kubectl delete echo a"]
 
 
-async def test_a_transcript_after_a_path_is_no_file(tmp_path: Path) -> None:
+def test_a_transcript_after_a_path_is_no_file(tmp_path: Path) -> None:
     async def run(_: str) -> str:
         return "new\n"
 
     page = "Apply `examples/a.yaml`:\n\n```console\n$ kubectl apply -f examples/a.yaml\nold\n```\n"
-    assert await rewritten(page, tmp_path, run) == page.replace("old\n", "new\n")
+    assert asyncio.run(rewritten(page, tmp_path, run)) == page.replace("old\n", "new\n")
     assert list(tmp_path.iterdir()) == []
 
 
