@@ -42,7 +42,7 @@ from ssa_operator.operator.shards.requests import ShardLeases
 from ssa_operator.operator.shared_informers import SharedInformers
 from ssa_operator.operator.suspected_parents.requests import SuspectedParents, SuspectStore
 from ssa_operator.operator.workers import ReconcileListener, Workers
-from ssa_operator.reconcile.context import TracedRequests, Tracer, current_step, reconciling
+from ssa_operator.reconcile.context import current_step, reconciling
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.reconcile.reconciler import Reconciler
 from ssa_operator.reconcile.renderer import Renderer
@@ -99,7 +99,6 @@ class Operator:
         client: Client,
         mapper: RESTMapper,
         options: Options,
-        tracer: Tracer | None = None,
         *,
         leadership: Leadership | None = None,
         prepare: Callable[[], Awaitable[None]] | None = None,
@@ -115,12 +114,11 @@ class Operator:
         self._prepare = prepare
         self._crds = crds
         self.metrics = Metrics()
-        client.observer = self.metrics if tracer is None else TracedRequests(self.metrics, tracer)
+        client.observer = self.metrics
         self.queue: Queue[ParentKey] = Queue(
             time.monotonic, self.metrics.queue_seconds.observe, flow_of=attrgetter("flow")
         )
         self._measured_adds = 0
-        self._tracer = tracer
         self._guard = guard
         self._suspects: SuspectedParents | None = None
         if guard is not None:
@@ -204,7 +202,6 @@ class Operator:
             self.metrics,
             self.options,
             SYSTEM,
-            self._tracer,
             self._suspects,
             self.reconcile_listeners,
         )

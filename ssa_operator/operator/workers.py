@@ -43,7 +43,7 @@ from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.repeated_lines import RepeatedLines
 from ssa_operator.operator.suspected_parents.requests import AloneTurn, SuspectedParents
 from ssa_operator.operator.suspected_parents.rules import Version
-from ssa_operator.reconcile.context import Tracer, reconciling
+from ssa_operator.reconcile.context import reconciling
 from ssa_operator.reconcile.failures import log_bug
 from ssa_operator.reconcile.impersonation.reviews import ANSWER_LIFETIME
 from ssa_operator.reconcile.outcome import Result
@@ -102,7 +102,7 @@ ReconcileListener = Callable[[EndedReconcile], None]
 
 class Workers:
     """`run` is one worker; any number of them share the queue, those of slow parents too. `folders` are the parents by
-    folder name. `tracer` records a span for each reconcile. `suspects` are the parents that come last and alone. Each
+    folder name. `suspects` are the parents that come last and alone. Each
     of the `listeners` receives each reconcile that ended.
     """
 
@@ -114,7 +114,6 @@ class Workers:
         metrics: Metrics,
         options: Options,
         clock: Clock,
-        tracer: Tracer | None = None,
         suspects: SuspectedParents | None = None,
         listeners: Sequence[ReconcileListener] = (),
     ) -> None:
@@ -127,7 +126,6 @@ class Workers:
         self._metrics = metrics
         self._options = options
         self._clock = clock
-        self._tracer = tracer
         self.reconciled = asyncio.Event()
         """Set after the first reconcile."""
         self._repeated_lines = RepeatedLines(LOGGED_ALIKE)
@@ -186,7 +184,7 @@ class Workers:
             version = self.version_of(key) or Version(0, "")
             step = RecordedStep(*key, version.generation, version.templates).encode()
             work = RecordedCoroutine(work, self._suspects.record, step)
-        with reconciling(key, partial(self._after_render, key), self._tracer, step):
+        with reconciling(key, partial(self._after_render, key), step):
             try:
                 await work
             except Exception as error:  # noqa: BLE001 - it is logged
@@ -388,8 +386,6 @@ class Workers:
 
     def _count(self, key: ParentKey, result: str) -> None:
         self._metrics.reconciles.labels(key.folder, result).inc()
-        if self._tracer is not None:
-            self._tracer.result(result)
 
     def _count_unchanged(self, key: ParentKey, report: Report) -> None:
         """Count the children of a resync that repeated the last one."""

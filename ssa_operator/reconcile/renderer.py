@@ -44,7 +44,7 @@ from ssa_operator.reconcile.adoption.rules import may_adopt
 from ssa_operator.reconcile.apply_once import rules as apply_once
 from ssa_operator.reconcile.child_needs import NamedObject, named_objects
 from ssa_operator.reconcile.cluster_access import SharedCluster
-from ssa_operator.reconcile.context import Stage, stage
+from ssa_operator.reconcile.context import measured_render
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.observed import Observed
@@ -263,7 +263,7 @@ class Renderer:
         """The folder, rendered for a parent in its turn. With `texts`, long texts may be left to be parsed."""
 
         def rendered(seen: ClusterView) -> Rendered:
-            with stage(Stage.RENDER), nullcontext() if texts is None else texts.used():
+            with measured_render(), nullcontext() if texts is None else texts.used():
                 return render(parent.folder, parent.live.body, seen)
 
         return await self.turns.run(parent.live.uid, moment, rendered)

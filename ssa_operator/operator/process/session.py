@@ -1,36 +1,24 @@
 """Runs an operator until a signal stops it.
 
 Promises:
-- Without an endpoint for traces nothing of OpenTelemetry is imported, and traces add no cost to a reconcile.
-- If a setting of OTEL_* can't be met, the operator logs a warning and runs without traces.
 - SIGINT and SIGTERM stop the operator in order. A second signal ends the process at once.
 - The operator raises its limit of open files to the hard limit, up to MAX_OPEN_FILES.
-- SIGUSR1 writes the work queue, the watches and the tasks to the log, and the stacks of the threads to standard error,
-  these even while the event loop is stuck.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ssa_operator.operator.traces import Traces
 import asyncio
-import contextlib
-import faulthandler
 import gc
-import io
+import logging
 import os
 import resource
 import signal
-import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
@@ -59,38 +47,9 @@ from ssa_operator.rendering.folder.installation import Installation
 if TYPE_CHECKING:
     from ssa_operator.operator.crd_installation import CRDInstaller
     from ssa_operator.operator.http import Pages, Server
-    from ssa_operator.operator.traces import Traces
 
 
 log = logging.getLogger("ssa_operator")
-
-ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-
-
-def wanted(environment: Mapping[str, str]) -> str | None:
-    """The variable with the endpoint that traces go to, None if no traces are wanted."""
-    if environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or environment.get("OTEL_TRACES_EXPORTER") == "none":
-        return None
-    return next((name for name in ENDPOINTS if environment.get(name)), None)
-
-
-def traces_of(environment: Mapping[str, str]) -> Traces | None:
-    """The recorder of traces that the environment asks for, None without one."""
-    variable = wanted(environment)
-    if not variable:
-        return None
-    protocol = next((environment[name] for name in PROTOCOLS if environment.get(name)), "http/protobuf")
-    if protocol != "http/protobuf":
-        log.warning("no traces are recorded: the operator sends http/protobuf, and OTEL_* ask for %s", protocol)
-        return None
-    try:
-        from ssa_operator.operator.traces import Traces
-    except ImportError:
-        log.warning("no traces are recorded, although %s is set; pip install 'ssa-operator[otel]'", variable)
-        return None
-    return Traces(environment)
-
 
 MAX_OPEN_FILES = 65536
 """A higher limit would only slow down programs that close all possible files, such as exec plugins."""
@@ -113,9 +72,10 @@ async def run_operator(
     async with connect(target) as client, Transport(client.credentials) as transport:
         await _check_impersonation(client, options)
         installer = None if crds is None else await install(client, crds, options.templates)
-        traces, store = traces_of(os.environ), suspect_store(transport, options.installation, options.shard)
+        store = suspect_store(transport, options.installation, options.shard)
         guard = StepGuard(record=watchdog.record, store=store, process=watchdog.process)
-        await _run(Operator(client, RESTMapper(client), options, traces, guard=guard, crds=installer), traces, pages)
+        operator = Operator(client, RESTMapper(client), options, guard=guard, crds=installer)
+        await serve(operator, stop_on_signal(), pages)
 
 
 def suspect_store(transport: Transport, installation: Installation, shard: Shard | None) -> SuspectStore:
@@ -174,30 +134,19 @@ async def _run_replica(
             if installer is not None:
                 await _installed(installer)
 
-        traces, leadership = traces_of(os.environ), Leadership(access, fence, timing)
+        leadership = Leadership(access, fence, timing)
         store = suspect_store(transport, options.installation, options.shard)
         guard = StepGuard(record=watchdog.record, store=store, process=watchdog.process)
         operator = Operator(
             client,
             RESTMapper(client),
             options,
-            traces,
             leadership=leadership,
             prepare=prepare,
             guard=guard,
             crds=installer,
         )
-        await _run(operator, traces, pages)
-
-
-async def _run(operator: Operator, traces: Traces | None, pages: MakePages | None) -> None:
-    """Run an operator until a signal stops it, and send the rest of its traces."""
-    dump_on_signal(operator)
-    try:
         await serve(operator, stop_on_signal(), pages)
-    finally:
-        if traces is not None:
-            await asyncio.to_thread(traces.close)
 
 
 async def serve(operator: Operator, stop: asyncio.Event, pages: MakePages | None = None) -> None:
@@ -332,22 +281,6 @@ def raise_open_files() -> None:
     wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-def dump_on_signal(operator: Operator) -> None:
-    """Write the operator's state at SIGUSR1."""
-    loop = asyncio.get_running_loop()
-
-    def on_signal() -> None:
-        from ssa_operator.operator.state_dump import state_dump
-
-        for line in state_dump(operator, time.monotonic(), asyncio.all_tasks(loop)):
-            log.warning("SIGUSR1: %s", line)
-
-    loop.add_signal_handler(signal.SIGUSR1, on_signal)
-    # A handler in C, which needs no event loop; it then calls the loop's handler.
-    with contextlib.suppress(io.UnsupportedOperation, ValueError):  # standard error may be no file
-        faulthandler.register(signal.SIGUSR1, file=sys.__stderr__ or sys.stderr, all_threads=True, chain=True)
 
 
 def stop_on_signal() -> asyncio.Event:
