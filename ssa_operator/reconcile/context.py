@@ -30,8 +30,6 @@ class ReconcileContext(Struct, frozen=True, kw_only=True):
     """A UUID, as controller-runtime's `reconcileID`."""
     rendered: Callable[[float], object]
     """Receives the seconds of each render."""
-    step: bytes = b""
-    """What `StepRecord.begin` takes for each step, b'' if none is recorded."""
 
 
 _current: ContextVar[ReconcileContext | None] = ContextVar("ssa_operator_reconcile", default=None)
@@ -42,18 +40,9 @@ def current() -> ReconcileContext | None:
     return _current.get()
 
 
-def current_step() -> bytes:
-    """The step of the present reconcile, b'' outside of reconciles."""
-    context = _current.get()
-    return context.step if context is not None else b""
-
-
-def reconciling(
-    key: ParentKey, rendered: Callable[[float], object] = float, step: bytes = b""
-) -> set_within[ReconcileContext | None]:
+def reconciling(key: ParentKey, rendered: Callable[[float], object] = float) -> set_within[ReconcileContext | None]:
     """Run the block, and each task that it starts, as a reconcile of this parent."""
-    context = ReconcileContext(key=key, reconcile_id=str(uuid.uuid4()), rendered=rendered, step=step)
-    return set_within(_current, context)
+    return set_within(_current, ReconcileContext(key=key, reconcile_id=str(uuid.uuid4()), rendered=rendered))
 
 
 @contextmanager

@@ -43,22 +43,19 @@ from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.renderer import RenderedObjects, Renderer
 from ssa_operator.reconcile.shards.unlabelled_objects import UnlabelledObjects
 from ssa_operator.reconcile.status.previous_status import reported_kinds
-from ssa_operator.reconcile.step_record import StepRecord
 from ssa_operator.reconcile.watched_children import WatchedChildren, own_children
 
 
 class Observer:
     """Observes parents. `claims` knows the other parents, and what they render."""
 
-    def __init__(
-        self, cluster: SharedCluster, claims: ObjectClaims, clock: Clock, record: StepRecord | None = None
-    ) -> None:
+    def __init__(self, cluster: SharedCluster, claims: ObjectClaims, clock: Clock) -> None:
         self._cluster = cluster
         self._now = clock.now
         self._monotonic = clock.monotonic
         self._claims = claims
         self.children = WatchedChildren(cluster, claims)
-        self.renderer = Renderer(cluster, claims, self.children, clock, record)
+        self.renderer = Renderer(cluster, claims, self.children, clock)
 
     async def observe(self, reconcile: Reconcile) -> tuple[Observed, Rendered]:
         """Everything that the plan follows from."""

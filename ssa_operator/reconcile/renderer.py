@@ -56,7 +56,6 @@ from ssa_operator.reconcile.render_moment import RenderMoment
 from ssa_operator.reconcile.render_turns import RenderTurns
 from ssa_operator.reconcile.secrets.parent_secrets import with_render, with_status
 from ssa_operator.reconcile.shards.unlabelled_objects import NO_OBJECTS, UnlabelledObjects, get_unlabelled
-from ssa_operator.reconcile.step_record import StepRecord
 from ssa_operator.reconcile.watched_children import WatchedChildren, own_children
 from ssa_operator.rendering.determinism import TrustedTemplates, verified
 from ssa_operator.rendering.jinja.template_api import creation_time
@@ -91,13 +90,12 @@ class Renderer:
         claims: ObjectClaims,
         children: WatchedChildren,
         clock: Clock,
-        record: StepRecord | None = None,
     ) -> None:
         self._cluster = cluster
         self._claims = claims
         self._children = children
         self._now = clock.now
-        self.turns = RenderTurns(record)
+        self.turns = RenderTurns()
         self._trusted = TrustedTemplates()
 
     async def render(self, reconcile: Reconcile, recorded: Mapping[Identity, LiveObject]) -> RenderedObjects:

@@ -2,21 +2,25 @@
 
 Promises:
 - SIGINT and SIGTERM stop the operator in order. A second signal ends the process at once.
+- While something holds the event loop, the stacks of all threads are written to standard error after HANG seconds, even
+  if it is code in C.
 - The operator raises its limit of open files to the hard limit, up to MAX_OPEN_FILES.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import faulthandler
 import gc
+import io
 import logging
 import os
 import resource
 import signal
-import time
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,23 +30,17 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.flow_control import WriteFence
 from ssa_operator.kube.api.leases import LeaseAccess
 from ssa_operator.kube.api.transport import Transport
-from ssa_operator.kube.auth import credentials
-from ssa_operator.objects.shards import Shard
 from ssa_operator.operator.leadership.requests import Leadership, LeadershipLost
 from ssa_operator.operator.leadership.rules import LeaseTiming
-from ssa_operator.operator.operator import Operator, StepGuard
+from ssa_operator.operator.operator import Operator
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.permissions.operator_needs import LEASE
 from ssa_operator.operator.process.connection import Target, connect
 from ssa_operator.operator.process.streams import CommandError
-from ssa_operator.operator.process.watchdog import Watchdog
 from ssa_operator.operator.serving_certificate import CertificateError
 from ssa_operator.operator.shards.requests import shard_lease_labels
 from ssa_operator.operator.shards.rules import lease_name
-from ssa_operator.operator.suspected_parents.requests import SuspectStore
-from ssa_operator.operator.suspected_parents.rules import Version, with_held
-from ssa_operator.reconcile.step_record import RecordedStep
-from ssa_operator.rendering.folder.installation import Installation
+from ssa_operator.operator.suspected_parents import ParentFile
 
 if TYPE_CHECKING:
     from ssa_operator.operator.crd_installation import CRDInstaller
@@ -55,52 +53,29 @@ MAX_OPEN_FILES = 65536
 """A higher limit would only slow down programs that close all possible files, such as exec plugins."""
 
 
+HANG = 10.0
+"""Seconds after which the stacks are written: before the probes give up."""
+
+
 MakePages = Callable[[Operator], "Pages"]
 """Makes the pages that the operator's HTTP server shows beside its own routes."""
 
 
 async def run_operator(
-    options: Options, target: Target, crds: Sequence[Path] | None, watchdog: Watchdog, pages: MakePages | None = None
+    options: Options, target: Target, crds: Sequence[Path] | None, pages: MakePages | None = None
 ) -> None:
     """Run an operator until SIGINT or SIGTERM. It installs the CRDs of these folders and of its templates, unless
     `crds` is None.
     """
     raise_open_files()
     if options.leader_election is not None:
-        await _run_replica(options, options.leader_election, target, crds, watchdog, pages)
+        await _run_replica(options, options.leader_election, target, crds, pages)
         return
-    async with connect(target) as client, Transport(client.credentials) as transport:
+    async with connect(target) as client:
         await _check_impersonation(client, options)
         installer = None if crds is None else await install(client, crds, options.templates)
-        store = suspect_store(transport, options.installation, options.shard)
-        guard = StepGuard(record=watchdog.record, store=store, process=watchdog.process)
-        operator = Operator(client, RESTMapper(client), options, guard=guard, crds=installer)
+        operator = Operator(client, RESTMapper(client), options, parent_file=ParentFile.open(), crds=installer)
         await serve(operator, stop_on_signal(), pages)
-
-
-def suspect_store(transport: Transport, installation: Installation, shard: Shard | None) -> SuspectStore:
-    """The record of suspected parents, in the Lease of the operator or its shard."""
-    namespace = installation.namespace or transport.credentials.namespace
-    name, labels = (LEASE, None) if shard is None else (lease_name(shard.index), shard_lease_labels(shard))
-    return SuspectStore(LeaseAccess(transport, namespace, name, timeout=LeaseTiming().request_timeout, labels=labels))
-
-
-async def save_suspect(
-    step: RecordedStep, process: str, *, long: bool, target: Target, installation: Installation, shard: Shard | None
-) -> None:
-    """Record a step that held up the operator of this name, or in which it died. Raises ApiError and
-    CredentialsError.
-    """
-    async with Transport(await credentials.load(target.kubeconfig, target.context)) as transport:
-        change = partial(
-            with_held,
-            key=(step.folder, step.namespace, step.name),
-            version=Version(step.generation, step.templates),
-            now=time.time(),
-            process=process,
-            certain=long,
-        )
-        await suspect_store(transport, installation, shard).change(change)
 
 
 async def _check_impersonation(client: Client, options: Options) -> None:
@@ -116,7 +91,6 @@ async def _run_replica(
     timing: LeaseTiming,
     target: Target,
     crds: Sequence[Path] | None,
-    watchdog: Watchdog,
     pages: MakePages | None,
 ) -> None:
     """Run an operator that writes only while it holds the Lease. It installs its CRDs only then, too."""
@@ -135,15 +109,13 @@ async def _run_replica(
                 await _installed(installer)
 
         leadership = Leadership(access, fence, timing)
-        store = suspect_store(transport, options.installation, options.shard)
-        guard = StepGuard(record=watchdog.record, store=store, process=watchdog.process)
         operator = Operator(
             client,
             RESTMapper(client),
             options,
             leadership=leadership,
             prepare=prepare,
-            guard=guard,
+            parent_file=ParentFile.open(),
             crds=installer,
         )
         await serve(operator, stop_on_signal(), pages)
@@ -161,6 +133,7 @@ async def serve(operator: Operator, stop: asyncio.Event, pages: MakePages | None
                 group.create_task(_serve_http(operator, pages), name="http"),
                 group.create_task(_serve_webhook(operator), name="admission"),
                 group.create_task(_serve_conversions(operator), name="conversion"),
+                group.create_task(dump_hangs(), name="dump hangs"),
             ]
             await operator.run(stop)
             for server in servers:
@@ -273,6 +246,18 @@ async def _installed(installer: CRDInstaller) -> None:
         await installer.install()
     except (DefinitionError, ApiError) as error:
         raise CommandError(str(error)) from error
+
+
+async def dump_hangs() -> None:
+    """Have the stacks written while the event loop is held, until cancelled."""
+    # A thread in C, which needs no lock of Python. Standard error may be no file.
+    with contextlib.suppress(io.UnsupportedOperation, ValueError):
+        try:
+            while True:
+                faulthandler.dump_traceback_later(HANG, file=sys.__stderr__ or sys.stderr)
+                await asyncio.sleep(HANG / 2)
+        finally:
+            faulthandler.cancel_dump_traceback_later()
 
 
 def raise_open_files() -> None:
