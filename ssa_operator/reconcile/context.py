@@ -7,6 +7,7 @@ Promises:
 
 from __future__ import annotations
 
+import itertools
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -35,6 +36,11 @@ class ReconcileContext(Struct, frozen=True, kw_only=True):
 _current: ContextVar[ReconcileContext | None] = ContextVar("ssa_operator_reconcile", default=None)
 
 
+_PROCESS = str(uuid.uuid4())[:24]
+"""The first part of the ids of this process. Drawing each one whole takes as long as a part of a render."""
+_numbers = itertools.count(1)
+
+
 def current() -> ReconcileContext | None:
     """The reconcile that the present task works on, None outside of reconciles."""
     return _current.get()
@@ -42,7 +48,8 @@ def current() -> ReconcileContext | None:
 
 def reconciling(key: ParentKey, rendered: Callable[[float], object] = float) -> set_within[ReconcileContext | None]:
     """Run the block, and each task that it starts, as a reconcile of this parent."""
-    return set_within(_current, ReconcileContext(key=key, reconcile_id=str(uuid.uuid4()), rendered=rendered))
+    reconcile_id = f"{_PROCESS}{next(_numbers):012x}"
+    return set_within(_current, ReconcileContext(key=key, reconcile_id=reconcile_id, rendered=rendered))
 
 
 @contextmanager

@@ -169,12 +169,13 @@ class Renderer:
     async def _verified_in_turn(
         self, reconcile: Reconcile, moment: RenderMoment, rendered: Rendered, texts: ParsedTexts
     ) -> Rendered:
-        """What was rendered, without what another render in its turn gives otherwise, for an edited parent and for the
-        first parents of new templates.
+        """What was rendered, without what another render in its turn gives otherwise, for the first parents of new
+        templates, and for some that were edited.
         """
         parent, state = reconcile.parent, reconcile.state
         edited = state.reconciled_before and Cause.PARENT in reconcile.causes
-        if not edited and (state.renders.applied_digest == rendered.digest or self._trusted.has(parent.folder)):
+        known = not edited and state.renders.applied_digest == rendered.digest
+        if known or self._trusted.has(parent.folder, edited=edited):
             return rendered
         moment.keep()
 
