@@ -227,7 +227,7 @@ constraints: ## Pin the dependencies of pyproject.toml; ARGS=--upgrade for newer
 	$(COMPILE) constraints/build.in --constraints constraints/runtime.txt --output-file constraints/build.txt
 	$(COMPILE) constraints/release.in --output-file constraints/release.txt
 	$(COMPILE) constraints/site.in --output-file constraints/site.txt
-	$(COMPILE) pyproject.toml --extra admission --extra dev --extra graph --extra lsp --extra otel --extra test constraints/build.in --output-file constraints/dev.txt \
+	$(COMPILE) pyproject.toml --extra admission --extra dev --extra graph --extra lsp --extra test constraints/build.in --output-file constraints/dev.txt \
 		$(addprefix --constraints constraints/,runtime.txt build.txt platforms.in)
 
 clean: ## Remove the environment and all files that tools created

@@ -1,13 +1,12 @@
 """`python -m benchmarks.soak`: whether an operator that runs for long grows.
 
 Users create, change and delete Echos all the time, delete and change children, and save templates. The API server is
-restarted three times. Meanwhile the operator's memory, file descriptors, threads and tasks are sampled.
+restarted three times. Meanwhile the operator's memory, file descriptors and threads are sampled.
 
 Promises:
 - The number of Echos stays the same, so a figure that grows is a leak. A quarter of the time is a warm-up.
 - The command ends with 1 if the trend of a figure (`benchmarks/trend.py`) grows by more than TOLERANCE after the
   warm-up, if an Echo does not converge in the end, or if the log has a traceback.
-- Tasks are those that SIGUSR1 writes into the operator's log.
 """
 
 from __future__ import annotations
@@ -55,11 +54,11 @@ SHOWN = 12
 SAVE_INTERVAL = 20.0
 """Seconds between two saves of a template, each with a change for all Deployments."""
 
-TOLERANCE: Mapping[str, float] = {"memory, MiB": 8.0, "file descriptors": 20.0, "threads": 2.0, "tasks": 20.0}
+TOLERANCE: Mapping[str, float] = {"memory, MiB": 8.0, "file descriptors": 20.0, "threads": 2.0}
 """By how much a figure may grow from the end of the warm-up to the end.
 
 Memory: the bounded caches of Events take some 5 MiB until they are full, which is after 4 096 Echos; the rest is the
-allocator's. Descriptors are mostly idle connections, and tasks are mostly requests: both come and go with what 16
+allocator's. Descriptors are mostly idle connections, which come and go with what 16
 workers do. A leak of one for each Echo would show a thousand after four minutes.
 """
 
@@ -205,12 +204,10 @@ async def _sample(pid: int, log: Path, started: float, seconds: float) -> list[S
     samples = []
     for number in range(1, SAMPLES + 1):
         await asyncio.sleep(max(0.0, started + number * seconds / SAMPLES - time.monotonic()))
-        tasks = await _tasks(pid, log)
         figures = {
             "memory, MiB": machine.memory(pid),
             "file descriptors": await asyncio.to_thread(_entries, f"/proc/{pid}/fd"),
             "threads": await asyncio.to_thread(_entries, f"/proc/{pid}/task"),
-            "tasks": tasks,
         }
         taken = number in (math.ceil(SAMPLES * WARM_UP) + 1, SAMPLES)
         types = await _census(pid, log.with_name("census.json")) if taken else {}
@@ -229,20 +226,6 @@ async def _census(pid: int, path: Path) -> Mapping[str, tuple[int, int]]:
 
 def _entries(directory: str) -> int:
     return sum(1 for _ in Path(directory).iterdir())
-
-
-async def _tasks(pid: int, log: Path) -> int:
-    """The tasks in the dump that SIGUSR1 writes."""
-    before = len(await asyncio.to_thread(log.read_bytes))
-    os.kill(pid, signal.SIGUSR1)
-    last = -1
-    while True:
-        await asyncio.sleep(0.2)
-        text = (await asyncio.to_thread(log.read_bytes))[before:]
-        found = text.count(b"SIGUSR1: task '")
-        if found and found == last:
-            return found
-        last = found
 
 
 async def _converged(stage: Bench) -> bool:

@@ -16,6 +16,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from ssa_operator.objects.json_codec import NOTHING
+
 MERGE_KEYS = 8
 """The limit of kinds of keys by which the items of one list are found, and of names in one key. Kubernetes' own lists
 have one kind, of two names at most; more are forged.
@@ -95,7 +97,7 @@ class ListIndex:
                 return {}
             groups: _Groups = {}
             for at, item in enumerate(self._items):
-                if isinstance(item, Mapping):
+                if isinstance(item, (dict, Mapping)):
                     keys = [*map(item.get, names)]
                     present = tuple(name for name in names if item.get(name) is not None) if None in keys else names
                     values = tuple([_hashable(key) for key in keys if key is not None])
@@ -120,7 +122,7 @@ def _step(names: tuple[str, ...], item: Any) -> str | None:
 def keys_of(step: str) -> Mapping[str, Any]:
     """The keys in a step of fieldsV1; empty for a step without keys."""
     keys = _decoded(step[2:]) if step.startswith("k:") else None
-    return keys if isinstance(keys, Mapping) else {}
+    return keys if isinstance(keys, dict) else {}
 
 
 def _decoded(text: str) -> Any:
@@ -150,20 +152,20 @@ def selected(fields: Mapping[str, Any], body: object) -> Iterator[tuple[str, Any
     """The steps of a fieldsV1 tree, each with what is below it and with the parts of a body that it selects. Positions
     select nothing.
     """
-    index = ListIndex(body) if isinstance(body, list) else None
+    items = body if isinstance(body, list) else ()
+    fields_of = body if isinstance(body, (dict, Mapping)) else NOTHING
+    index = ListIndex(items)
     for step, below in fields.items():
         kind, _, name = step.partition(":")
-        if isinstance(body, Mapping):
-            yield step, below, [body[name]] if kind == "f" and name in body else []
-        elif isinstance(body, list) and index is not None and kind != "i":
-            yield step, below, [body[at] for at in index.selected(step)]
+        if kind == "f":
+            yield step, below, [fields_of[name]] if name in fields_of else []
         else:
-            yield step, below, []
+            yield step, below, [items[at] for at in index.selected(step)] if items and kind != "i" else []
 
 
 def reader(value: object) -> Callable[[str], Any]:
     """The function that gives the part of a value that a step of fieldsV1 selects; None if the value lacks it."""
-    if isinstance(value, Mapping):
+    if isinstance(value, (dict, Mapping)):
         return lambda step: value.get(step[2:]) if step.startswith("f:") else None
     if isinstance(value, list):
         index = ListIndex(value)
@@ -194,7 +196,7 @@ class IndexedBody:
             if isinstance(value, list):
                 found = self.index(value).positions(step)
                 value = value[found[0]] if found else None
-            elif isinstance(value, Mapping) and step.startswith("f:"):
+            elif isinstance(value, (dict, Mapping)) and step.startswith("f:"):
                 value = value.get(step[2:])
             else:
                 return None

@@ -19,7 +19,7 @@ from ssa_operator.objects.merge_keys import ListIndex
 def differs(live: LiveObject, desired: Mapping[str, Any]) -> bool:
     """Whether writing the desired status would change or remove a field of the live one."""
     current = live.body.get("status")
-    if not isinstance(current, Mapping):
+    if not isinstance(current, (dict, Mapping)):
         return bool(desired)
     others = {key: value for key, value in desired.items() if key != "conditions"}
     if not _includes(current, others) or not _includes_conditions(current, desired.get("conditions", ())):
@@ -36,8 +36,8 @@ def differs(live: LiveObject, desired: Mapping[str, Any]) -> bool:
 
 def _includes(current: Any, desired: Any) -> bool:
     """Whether the current value includes the desired one; mappings may have more fields, of other writers."""
-    if isinstance(desired, Mapping):
-        return isinstance(current, Mapping) and all(
+    if isinstance(desired, (dict, Mapping)):
+        return isinstance(current, (dict, Mapping)) and all(
             key in current and _includes(current[key], value) for key, value in desired.items()
         )
     if isinstance(desired, list):
@@ -49,7 +49,7 @@ def _includes(current: Any, desired: Any) -> bool:
 def _includes_conditions(current: Mapping[str, Any], desired: Sequence[Mapping[str, Any]]) -> bool:
     """Whether the current conditions include the desired ones, matched by type."""
     conditions = current.get("conditions", ())
-    by_type = {condition.get("type"): condition for condition in conditions if isinstance(condition, Mapping)}
+    by_type = {condition.get("type"): condition for condition in conditions if isinstance(condition, (dict, Mapping))}
     return all(_includes(by_type.get(condition.get("type")), condition) for condition in desired)
 
 
@@ -59,7 +59,7 @@ def _covered(owned: Mapping[str, Any], desired: Any) -> bool:
     for key, below in owned.items():
         kind, _, name = key.partition(":")
         if kind == "f":
-            if not isinstance(desired, Mapping) or name not in desired or not _covered(below, desired[name]):
+            if not isinstance(desired, (dict, Mapping)) or name not in desired or not _covered(below, desired[name]):
                 return False
         elif kind == "k":
             found = index.positions(key)

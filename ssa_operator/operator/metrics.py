@@ -33,9 +33,6 @@ KINDS_LIMIT = 500
 
 OTHER_KIND = "<other>"
 
-HELD_LIMIT = 20
-"""Parents that held the event loop whose names are labels."""
-
 _FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
@@ -226,14 +223,7 @@ class Metrics:
         )
         self.suspected_parents = Gauge(
             "ssa_operator_suspected_parents",
-            "1 for a parent that is reconciled last and alone, because a process was held up or died while it was.",
-            ("folder", "namespace", "name"),
-            registry=self._registry,
-        )
-        self.loop_held_seconds = Gauge(
-            "ssa_operator_event_loop_held_seconds",
-            "How long a step of a parent's reconcile held the event loop last, where that was over a second; of the"
-            f" {HELD_LIMIT} parents that did so last.",
+            "1 for a parent that is reconciled last and alone, because the process died while it was.",
             ("folder", "namespace", "name"),
             registry=self._registry,
         )
@@ -276,7 +266,6 @@ class Metrics:
         # Finding the series by its labels takes longer than to count.
         self._request_series = lru_cache(maxsize=1024)(self._find_request_series)
         self._kinds: set[str] = set()
-        self._held: dict[tuple[str, str, str], None] = {}
 
     def kind_label(self, kind: str) -> str:
         """The label `kind` of a child."""
@@ -285,17 +274,6 @@ class Metrics:
                 return OTHER_KIND
             self._kinds.add(kind)
         return kind
-
-    def held(self, folder: str, namespace: str, name: str, seconds: float) -> None:
-        """A step of this parent's reconcile held the event loop."""
-        labels = (folder, namespace, name)
-        self._held.pop(labels, None)
-        self._held[labels] = None
-        if len(self._held) > HELD_LIMIT:
-            oldest = next(iter(self._held))
-            del self._held[oldest]
-            self.loop_held_seconds.remove(*oldest)
-        self.loop_held_seconds.labels(*labels).set(seconds)
 
     # RequestObserver.
 

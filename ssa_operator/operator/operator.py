@@ -8,9 +8,8 @@ Promises:
 - Stopping is orderly: no new reconcile begins, running ones get DRAIN_DEADLINE seconds to end, then Events are written
   and all watches are closed.
 - With leader election, a standby watches what its parents need and writes nothing. Its workers begin when it leads.
-- With a step record, it names the task that held the event loop in the log, and a parent also in a metric and an
-  Event. Parents that are suspected of that come last and alone (`suspected_parents/`), and a standby does not render
-  them.
+- If something holds the event loop for HELD seconds, the log names the parents that are being reconciled. Parents that
+  ended the process come last and alone (`suspected_parents.py`), and a standby does not render them.
 - When the leadership is lost, running reconciles are cancelled. The Lease is released only after all of them, and the
   preparation, have ended by themselves.
 """
@@ -21,11 +20,9 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeVar
-
-from msgspec import Struct
+from typing import TYPE_CHECKING, Any
 
 from ssa_operator.informers.parents import ParentKey
 from ssa_operator.kube.api.client import Client
@@ -40,14 +37,12 @@ from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.rollouts.driver import Rollouts
 from ssa_operator.operator.shards.requests import ShardLeases
 from ssa_operator.operator.shared_informers import SharedInformers
-from ssa_operator.operator.suspected_parents.requests import SuspectedParents, SuspectStore
+from ssa_operator.operator.suspected_parents import ParentFile, SuspectedParents, Version
 from ssa_operator.operator.workers import ReconcileListener, Workers
-from ssa_operator.reconcile.context import TracedRequests, Tracer, current_step, reconciling
+from ssa_operator.reconcile.context import reconciling
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.reconcile.reconciler import Reconciler
 from ssa_operator.reconcile.renderer import Renderer
-from ssa_operator.reconcile.status.events import loop_held
-from ssa_operator.reconcile.step_record import RecordedCoroutine, RecordedStep, StepRecord, record_tasks
 from ssa_operator.rendering.folder.loaded_folders import Folder
 
 if TYPE_CHECKING:
@@ -74,17 +69,11 @@ FIRST_ROUND_DEADLINE = 300.0
 LAG_INTERVAL = 1.0
 """Seconds between two measurements of the event loop's lag."""
 
+HELD = 1.0
+"""Seconds after which the log names the parents that were being reconciled: far more than any usual parent takes."""
 
-Result = TypeVar("Result")
-
-
-class StepGuard(Struct, frozen=True, kw_only=True):
-    """The parts with which an operator survives a parent that holds it up."""
-
-    record: StepRecord
-    store: SuspectStore
-    process: str
-    """The name of this process in the record of suspects."""
+SHOWN = 5
+"""Parents that such a line names."""
 
 
 class Operator:
@@ -99,11 +88,10 @@ class Operator:
         client: Client,
         mapper: RESTMapper,
         options: Options,
-        tracer: Tracer | None = None,
         *,
         leadership: Leadership | None = None,
         prepare: Callable[[], Awaitable[None]] | None = None,
-        guard: StepGuard | None = None,
+        parent_file: ParentFile | None = None,
         crds: CRDInstaller | None = None,
     ) -> None:
         self.client = client
@@ -115,17 +103,12 @@ class Operator:
         self._prepare = prepare
         self._crds = crds
         self.metrics = Metrics()
-        client.observer = self.metrics if tracer is None else TracedRequests(self.metrics, tracer)
+        client.observer = self.metrics
         self.queue: Queue[ParentKey] = Queue(
             time.monotonic, self.metrics.queue_seconds.observe, flow_of=attrgetter("flow")
         )
         self._measured_adds = 0
-        self._tracer = tracer
-        self._guard = guard
-        self._suspects: SuspectedParents | None = None
-        if guard is not None:
-            self._suspects = SuspectedParents(guard.store, guard.record, guard.process, self.metrics)
-            guard.record.on_held = self._on_held
+        self._suspects = None if parent_file is None else SuspectedParents(parent_file, self.metrics)
         self._tasks: list[asyncio.Task[Any]] = []
         shared = SharedInformers(client, mapper, options, self.metrics, self.queue, SYSTEM)
         self.mapper = mapper
@@ -160,7 +143,6 @@ class Operator:
             shared.claims,
             self.queue.has_as_urgent,
             SYSTEM,
-            guard.record if guard is not None else None,
         )
 
     @property
@@ -204,13 +186,9 @@ class Operator:
             self.metrics,
             self.options,
             SYSTEM,
-            self._tracer,
             self._suspects,
             self.reconcile_listeners,
         )
-        if self._guard is not None:
-            record_tasks(asyncio.get_running_loop(), self._guard.record, current_step)
-            self.client.on_event = self._guard.record.handles
         recording = asyncio.create_task(self._recorder.run(), name="write events")
         prepared = asyncio.create_task(self._prepared(), name="prepare")
         reconciling = workers.start(prepared)
@@ -267,8 +245,6 @@ class Operator:
         """Wait until this replica leads, and prepare the first reconcile."""
         if self.leadership is not None:
             await self.leadership.acquired.wait()
-        if self._suspects is not None:
-            await self._suspects.load()
         if self._prepare is not None:
             await self._prepare()
 
@@ -287,19 +263,6 @@ class Operator:
                     await self.queue.until_idle()
             await self._suspects.run(workers.reconcile_alone, workers.version_of)
         await asyncio.Event().wait()
-
-    def _on_held(self, step: RecordedStep, seconds: float) -> None:
-        """A step held the event loop, and has ended."""
-        log.error("%s: %s held the event loop for %.1f s", step, step.what, seconds)
-        if step.handler:
-            return
-        if self._suspects is not None:
-            self._suspects.on_held(step)
-        self.metrics.held(step.folder, step.namespace, step.name, seconds)
-        parents = self.folders.get(step.folder)
-        live = parents.find(step.namespace, step.name) if parents is not None else None
-        if live is not None:
-            self._recorder.emit(live, (loop_held(seconds),))
 
     async def _deletions(self, folder: Folder, uids: frozenset[str]) -> tuple[int, str]:
         # Imported here, because few changes of templates are rolled out.
@@ -326,8 +289,6 @@ class Operator:
 
     async def _warm(self) -> None:
         """While this replica is a standby, watch what its parents need, as their reconcile would."""
-        if self._suspects is not None and self.leadership is not None:
-            await self._suspects.load()
         warmed: set[str] = set()
         logged = False
         while self.leadership is not None and not self.leadership.acquired.is_set():
@@ -353,16 +314,10 @@ class Operator:
         await asyncio.Event().wait()
 
     async def _warm_parent(self, key: ParentKey, parents: Parents, live: LiveObject) -> None:
-        work = self._reconciler.warm(parents.parent(live), parents.state(live))
-        await self.recorded(RecordedStep(*key, live.metadata.generation or 0, parents.folder.digest), work)
-
-    async def recorded(self, step: RecordedStep, work: Coroutine[Any, Any, Result]) -> Result:
-        """The result of work on a parent that is no reconcile, with its steps recorded."""
-        if self._guard is None:
-            return await work
-        encoded = step.encode()
-        with reconciling(ParentKey(step.folder, step.namespace, step.name), step=encoded):
-            return await RecordedCoroutine(work, self._guard.record, encoded)
+        version = Version(live.metadata.generation or 0, parents.folder.digest)
+        recorded = contextlib.nullcontext() if self._suspects is None else self._suspects.recorded(key, version)
+        with reconciling(key), recorded:
+            await self._reconciler.warm(parents.parent(live), parents.state(live))
 
     def health_problems(self) -> Sequence[str]:
         """Why the process can't work until it is restarted; empty while it works."""
@@ -406,7 +361,12 @@ class Operator:
         while True:
             started = time.monotonic()
             await asyncio.sleep(LAG_INTERVAL)
-            self.metrics.loop_lag.observe(max(0.0, time.monotonic() - started - LAG_INTERVAL))
+            lag = max(0.0, time.monotonic() - started - LAG_INTERVAL)
+            self.metrics.loop_lag.observe(lag)
+            if lag >= HELD and (parents := sorted(map(str, self.queue.processing()))):
+                more = f" and {len(parents) - SHOWN} more" if len(parents) > SHOWN else ""
+                names = ", ".join(parents[:SHOWN])
+                log.error("the event loop was held for %.1f s; being reconciled: %s%s", lag, names, more)
 
 
 async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:

@@ -329,10 +329,6 @@ class Queue(Generic[Key]):
     def processing(self) -> dict[Key, float]:
         return self._state.processing(self._clock())
 
-    @property
-    def delayed(self) -> int:
-        return self._state.delayed
-
     def unfinished(self) -> float:
         return self._state.unfinished(self._clock())
 

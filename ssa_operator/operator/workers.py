@@ -12,7 +12,7 @@ Promises:
 - An unexpected error costs one reconcile: it is logged with its traceback, and the parent is requeued.
 - A parent whose renders take long is reconciled by workers of its own, as many as there are others: while it waits for
   the thread that renders it, no other parent waits for a worker.
-- A parent that is suspected of holding the operator up is reconciled by `reconcile_alone` only.
+- A parent that was being reconciled when the process died is reconciled by `reconcile_alone` only.
 - Changes of the wall clock delay nothing: budgets and pauses use the monotonic clock.
 """
 
@@ -23,6 +23,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -41,9 +42,8 @@ from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.repeated_lines import RepeatedLines
-from ssa_operator.operator.suspected_parents.requests import AloneTurn, SuspectedParents
-from ssa_operator.operator.suspected_parents.rules import Version
-from ssa_operator.reconcile.context import Tracer, reconciling
+from ssa_operator.operator.suspected_parents import AloneTurn, SuspectedParents, Version
+from ssa_operator.reconcile.context import reconciling
 from ssa_operator.reconcile.failures import log_bug
 from ssa_operator.reconcile.impersonation.reviews import ANSWER_LIFETIME
 from ssa_operator.reconcile.outcome import Result
@@ -59,7 +59,6 @@ from ssa_operator.reconcile.settings import ApplyMode
 from ssa_operator.reconcile.status.report import Report
 from ssa_operator.reconcile.status.requests import next_conflict_at
 from ssa_operator.reconcile.step import FailureReason
-from ssa_operator.reconcile.step_record import RecordedCoroutine, RecordedStep
 
 log = logging.getLogger("ssa_operator")
 
@@ -102,8 +101,8 @@ ReconcileListener = Callable[[EndedReconcile], None]
 
 class Workers:
     """`run` is one worker; any number of them share the queue, those of slow parents too. `folders` are the parents by
-    folder name. `tracer` records a span for each reconcile. `suspects` are the parents that come last and alone. Each
-    of the `listeners` receives each reconcile that ended.
+    folder name. `suspects` are the parents that come last and alone. Each of the `listeners` receives each reconcile
+    that ended.
     """
 
     def __init__(
@@ -114,7 +113,6 @@ class Workers:
         metrics: Metrics,
         options: Options,
         clock: Clock,
-        tracer: Tracer | None = None,
         suspects: SuspectedParents | None = None,
         listeners: Sequence[ReconcileListener] = (),
     ) -> None:
@@ -127,7 +125,6 @@ class Workers:
         self._metrics = metrics
         self._options = options
         self._clock = clock
-        self._tracer = tracer
         self.reconciled = asyncio.Event()
         """Set after the first reconcile."""
         self._repeated_lines = RepeatedLines(LOGGED_ALIKE)
@@ -181,16 +178,17 @@ class Workers:
 
     async def _guarded(self, key: ParentKey, work: Coroutine[Any, Any, None]) -> None:
         """Do the work of one reconcile. A bug ends it, and the worker goes on with other parents."""
-        step = b""
-        if self._suspects is not None:
-            version = self.version_of(key) or Version(0, "")
-            step = RecordedStep(*key, version.generation, version.templates).encode()
-            work = RecordedCoroutine(work, self._suspects.record, step)
-        with reconciling(key, partial(self._after_render, key), self._tracer, step):
+        with reconciling(key, partial(self._after_render, key)), self._recorded(key):
             try:
                 await work
             except Exception as error:  # noqa: BLE001 - it is logged
                 self._after_bug(key, error, NO_SECRETS)
+
+    def _recorded(self, key: ParentKey) -> AbstractContextManager[None]:
+        """Have the parent in the file of those that are being reconciled."""
+        if self._suspects is None:
+            return nullcontext()
+        return self._suspects.recorded(key, self.version_of(key) or Version(0, ""))
 
     async def _hold(self, key: ParentKey) -> None:
         """Report on a suspect that is not reconciled yet."""
@@ -198,10 +196,10 @@ class Workers:
         self._suspects.notice_change()
         parents = self._folders.get(key.folder)
         live = parents.find(key.namespace, key.name) if parents is not None else None
-        why, stalled = self._suspects.suspicion(key)
+        why = self._suspects.suspicion(key)
         if parents is None or live is None or not why:
             return
-        done = await self._reconciler.report_suspicion(parents.parent(live), parents.state(live), why, stalled=stalled)
+        done = await self._reconciler.report_suspicion(parents.parent(live), parents.state(live), why)
         state = done.state if done.error is None else self._after_error(key, done)
         parents.save_state(live, state)
 
@@ -257,7 +255,7 @@ class Workers:
         else:
             state = self._after_error(key, done, new)
         if self._suspects is not None:
-            # With whatever error, it came back: it held up and ended nothing.
+            # With whatever error, it came back: it ended nothing.
             self._suspects.reconciled(key)
         seconds = time.perf_counter() - started
         self._metrics.reconcile_seconds.labels(key.folder).observe(seconds)
@@ -388,8 +386,6 @@ class Workers:
 
     def _count(self, key: ParentKey, result: str) -> None:
         self._metrics.reconciles.labels(key.folder, result).inc()
-        if self._tracer is not None:
-            self._tracer.result(result)
 
     def _count_unchanged(self, key: ParentKey, report: Report) -> None:
         """Count the children of a resync that repeated the last one."""

@@ -17,7 +17,6 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile import promises
 from ssa_operator.reconcile.act import act
 from ssa_operator.reconcile.child_history import CarriedOut
-from ssa_operator.reconcile.context import Stage, stage
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.finalization.rules import advances_deletion
 from ssa_operator.reconcile.guard import ReconcileGuard
@@ -55,8 +54,7 @@ class Executor:
     async def carry_out(self, reconcile: Reconcile, plan: Plan) -> Outcomes:
         """The outcome of each step."""
         cluster = replace(reconcile.cluster, guard=ReconcileGuard(reconcile, plan))
-        with stage(Stage.ACT):
-            outcomes = await act(plan, cluster, self._clock.now())
+        outcomes = await act(plan, cluster, self._clock.now())
         reconcile.guessed = reconcile.judgements.missing
         reconcile.state = replace(reconcile.state, children=promises.after_act(reconcile.state.children, outcomes))
         return outcomes

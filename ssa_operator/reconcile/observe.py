@@ -29,7 +29,6 @@ from ssa_operator.reconcile.apply_once import rules as apply_once
 from ssa_operator.reconcile.child_history import Observation
 from ssa_operator.reconcile.child_needs import rendered_kinds
 from ssa_operator.reconcile.cluster_access import SharedCluster
-from ssa_operator.reconcile.context import Stage, stage
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.field_conflicts.memory import Conflicts, observe_conflicts
 from ssa_operator.reconcile.field_conflicts.requests import applied_children, observe_foreign_changes
@@ -44,35 +43,31 @@ from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.renderer import RenderedObjects, Renderer
 from ssa_operator.reconcile.shards.unlabelled_objects import UnlabelledObjects
 from ssa_operator.reconcile.status.previous_status import reported_kinds
-from ssa_operator.reconcile.step_record import StepRecord
 from ssa_operator.reconcile.watched_children import WatchedChildren, own_children
 
 
 class Observer:
     """Observes parents. `claims` knows the other parents, and what they render."""
 
-    def __init__(
-        self, cluster: SharedCluster, claims: ObjectClaims, clock: Clock, record: StepRecord | None = None
-    ) -> None:
+    def __init__(self, cluster: SharedCluster, claims: ObjectClaims, clock: Clock) -> None:
         self._cluster = cluster
         self._now = clock.now
         self._monotonic = clock.monotonic
         self._claims = claims
         self.children = WatchedChildren(cluster, claims)
-        self.renderer = Renderer(cluster, claims, self.children, clock, record)
+        self.renderer = Renderer(cluster, claims, self.children, clock)
 
     async def observe(self, reconcile: Reconcile) -> tuple[Observed, Rendered]:
         """Everything that the plan follows from."""
-        with stage(Stage.OBSERVE):
-            records = self._records(reconcile)
-            await self.children.watch_recorded(reconcile)
-            if records.kept_values:
-                await restore_kept_values(reconcile)
-            recorded = await self.children.get_recorded(reconcile, records)
-            found = await self.renderer.render(reconcile, recorded.objects)
-            await self._observe_children(reconcile, found.rendered)
-            observed = self._observed(reconcile, found, records, recorded)
-            self.children.forget_if_gone(reconcile)
+        records = self._records(reconcile)
+        await self.children.watch_recorded(reconcile)
+        if records.kept_values:
+            await restore_kept_values(reconcile)
+        recorded = await self.children.get_recorded(reconcile, records)
+        found = await self.renderer.render(reconcile, recorded.objects)
+        await self._observe_children(reconcile, found.rendered)
+        observed = self._observed(reconcile, found, records, recorded)
+        self.children.forget_if_gone(reconcile)
         if observed.records_lost:
             if await take_unseen_records(reconcile):
                 return await self.observe(reconcile)

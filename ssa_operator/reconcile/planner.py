@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from ssa_operator.kube.clock import Clock
 from ssa_operator.objects.render_result import Rendered
 from ssa_operator.reconcile.cluster_access import SharedCluster
-from ssa_operator.reconcile.context import Stage, stage
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.finalization.memory import HookFailures
 from ssa_operator.reconcile.finalization.requests import ending_namespaces
@@ -48,10 +47,9 @@ class Planner:
 
     async def plan(self, reconcile: Reconcile, observed: Observed, rendered: Rendered) -> Plan:
         """The plan. If the first one shows that other objects have to be read, it is made again."""
-        with stage(Stage.PLAN):
-            plan = await self._plan(reconcile, observed, rendered)
-            await reconcile.steps.rest()
-            return plan
+        plan = await self._plan(reconcile, observed, rendered)
+        await reconcile.steps.rest()
+        return plan
 
     async def _plan(self, reconcile: Reconcile, observed: Observed, rendered: Rendered) -> Plan:
         await reconcile.steps.rest()

@@ -51,7 +51,6 @@ from ssa_operator.reconcile.secrets.redacted_report import redacted_outcomes
 from ssa_operator.reconcile.status.report import Report, make_report, make_suspicion_report
 from ssa_operator.reconcile.status.reporter import MakeReport, Reporter
 from ssa_operator.reconcile.status.requests import OthersWait, Publisher
-from ssa_operator.reconcile.step_record import StepRecord
 from ssa_operator.reconcile.suspension.requests import report_suspended
 from ssa_operator.reconcile.suspension.rules import suspension_message
 
@@ -73,7 +72,7 @@ class Reconciled(Struct, frozen=True, kw_only=True):
 
 class Reconciler:
     """Reconciles parents. `claims` are the objects of all parents of all folders. `others_wait` returns whether parents
-    wait that are at least as urgent as this one with these causes. `record` is where steps of reconciles are recorded.
+    wait that are at least as urgent as this one with these causes.
     """
 
     def __init__(
@@ -82,11 +81,10 @@ class Reconciler:
         claims: ObjectClaims,
         others_wait: OthersWait = lambda *_: False,
         clock: Clock = SYSTEM,
-        record: StepRecord | None = None,
     ) -> None:
         self._cluster = cluster
         self._clock = clock
-        self.observer = Observer(cluster, claims, clock, record)
+        self.observer = Observer(cluster, claims, clock)
         self._repeater = Repeater(cluster, clock)
         self._planner = Planner(cluster, claims, self.observer, clock)
         self._executor = Executor(claims, self.observer.renderer, clock)
@@ -191,12 +189,12 @@ class Reconciler:
         reconcile = Reconcile.begin(self._cluster, parent, state, Cause.STATUS)
         return await _only_published(reconcile, self._publisher.write_status(reconcile))
 
-    async def report_suspicion(self, parent: Parent, state: ParentState, why: str, *, stalled: bool) -> Reconciled:
-        """Report on a parent that is not reconciled yet, because a process was held up or died while it was."""
+    async def report_suspicion(self, parent: Parent, state: ParentState, why: str) -> Reconciled:
+        """Report on a parent that is not reconciled yet, because the process died while it was."""
         reconcile = Reconcile.begin(self._cluster, parent, state, Cause.STATUS)
 
         async def publish() -> Report:
-            report = make_suspicion_report(parent.live, why, self._clock.now(), stalled=stalled)
+            report = make_suspicion_report(parent.live, why, self._clock.now())
             return await self._publisher.publish_as_it_is(reconcile, report, later=False)
 
         return await _only_published(reconcile, publish())

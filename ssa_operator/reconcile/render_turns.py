@@ -11,33 +11,27 @@ Promises:
 - A render that is usually fast waits for none in a thread.
 - A worker of parents that are not slow never waits for the thread: Postponed ends the reconcile, and a worker of slow
   parents begins it again.
-- The step record names the parent that a thread renders, and whether the event loop had turns meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from typing import TypeVar
 
 from ssa_operator.objects.cluster_view import ClusterView
 from ssa_operator.objects.context_values import set_within
-from ssa_operator.reconcile.context import current_step
 from ssa_operator.reconcile.render_moment import RenderMoment
-from ssa_operator.reconcile.step_record import StepRecord
 from ssa_operator.rendering.values import limits
 
 SLOW = 0.025
 """Seconds of processor time of the process. A usual render takes less than a millisecond, one of 1 000 manifests about
 these.
 """
-
-BEAT = 0.1
-"""Seconds between two signs of life of the event loop during a render in a thread."""
 
 MOMENTS = 3
 """Renders in a thread until one reads all at the same moment. The last one counts in any case."""
@@ -80,10 +74,9 @@ def let_renders_wait() -> None:
 
 
 class RenderTurns:
-    """Knows the parents whose last render was slow. `record` is where the steps of reconciles are recorded."""
+    """Knows the parents whose last render was slow."""
 
-    def __init__(self, record: StepRecord | None = None, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._record = record
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         self._slow: dict[str, None] = {}
         """The uids of these parents, the latest at the end."""
@@ -148,8 +141,6 @@ class RenderTurns:
         interrupt = limits.Interrupt()
 
         def measured() -> tuple[Result, float]:
-            if self._record is not None:
-                self._record.enter_thread()
             started = time.thread_time()
             with limits.interruptible(interrupt):
                 result = work()
@@ -157,26 +148,13 @@ class RenderTurns:
 
         done = asyncio.get_running_loop().run_in_executor(None, copy_context().run, measured)
         try:
-            with self._recorded() as beat:
-                while not done.done():
-                    await asyncio.wait((done,), timeout=BEAT)
-                    beat()
+            await asyncio.wait((done,))
             return done.result()
         finally:
             if not done.done():
                 interrupt.now()
                 await asyncio.wait((done,))
                 done.exception()
-
-    @contextmanager
-    def _recorded(self) -> Iterator[Callable[[], None]]:
-        """Record that a thread works on the present reconcile. Gives the sign of life of the event loop."""
-        step = current_step()
-        if self._record is None or not step:
-            yield lambda: None
-            return
-        with self._record.in_thread(step) as beat:
-            yield beat
 
     def _remember(self, uid: str, *, slow: bool) -> None:
         self._slow.pop(uid, None)

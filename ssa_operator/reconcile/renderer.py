@@ -44,7 +44,7 @@ from ssa_operator.reconcile.adoption.rules import may_adopt
 from ssa_operator.reconcile.apply_once import rules as apply_once
 from ssa_operator.reconcile.child_needs import NamedObject, named_objects
 from ssa_operator.reconcile.cluster_access import SharedCluster
-from ssa_operator.reconcile.context import Stage, stage
+from ssa_operator.reconcile.context import measured_render
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.observed import Observed
@@ -56,7 +56,6 @@ from ssa_operator.reconcile.render_moment import RenderMoment
 from ssa_operator.reconcile.render_turns import RenderTurns
 from ssa_operator.reconcile.secrets.parent_secrets import with_render, with_status
 from ssa_operator.reconcile.shards.unlabelled_objects import NO_OBJECTS, UnlabelledObjects, get_unlabelled
-from ssa_operator.reconcile.step_record import StepRecord
 from ssa_operator.reconcile.watched_children import WatchedChildren, own_children
 from ssa_operator.rendering.determinism import TrustedTemplates, verified
 from ssa_operator.rendering.jinja.template_api import creation_time
@@ -91,13 +90,12 @@ class Renderer:
         claims: ObjectClaims,
         children: WatchedChildren,
         clock: Clock,
-        record: StepRecord | None = None,
     ) -> None:
         self._cluster = cluster
         self._claims = claims
         self._children = children
         self._now = clock.now
-        self.turns = RenderTurns(record)
+        self.turns = RenderTurns()
         self._trusted = TrustedTemplates()
 
     async def render(self, reconcile: Reconcile, recorded: Mapping[Identity, LiveObject]) -> RenderedObjects:
@@ -171,12 +169,13 @@ class Renderer:
     async def _verified_in_turn(
         self, reconcile: Reconcile, moment: RenderMoment, rendered: Rendered, texts: ParsedTexts
     ) -> Rendered:
-        """What was rendered, without what another render in its turn gives otherwise, for an edited parent and for the
-        first parents of new templates.
+        """What was rendered, without what another render in its turn gives otherwise, for the first parents of new
+        templates, and for some that were edited.
         """
         parent, state = reconcile.parent, reconcile.state
         edited = state.reconciled_before and Cause.PARENT in reconcile.causes
-        if not edited and (state.renders.applied_digest == rendered.digest or self._trusted.has(parent.folder)):
+        known = not edited and state.renders.applied_digest == rendered.digest
+        if known or self._trusted.has(parent.folder, edited=edited):
             return rendered
         moment.keep()
 
@@ -263,7 +262,7 @@ class Renderer:
         """The folder, rendered for a parent in its turn. With `texts`, long texts may be left to be parsed."""
 
         def rendered(seen: ClusterView) -> Rendered:
-            with stage(Stage.RENDER), nullcontext() if texts is None else texts.used():
+            with measured_render(), nullcontext() if texts is None else texts.used():
                 return render(parent.folder, parent.live.body, seen)
 
         return await self.turns.run(parent.live.uid, moment, rendered)

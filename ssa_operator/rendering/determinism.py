@@ -5,9 +5,9 @@ Promises:
   line of the difference. All other documents stay.
 - Generated values don't count as a difference: if they are new, the check compares two renders with the same random
   numbers.
-- The check costs one more render, or three if generated values are new. So the operator checks each parent that its
-  user changed, and of new templates `CHECKED_PARENTS` parents: all run the same templates. A difference begins the
-  count again, so that templates with a fault are checked for every parent.
+- The check costs one more render, or three if generated values are new. So the operator checks `CHECKED_PARENTS`
+  parents of new templates, which all run the same ones, and later one in `CHECKED_EDITS` that their users changed. A
+  difference begins the count again, so that templates with a fault are checked for every parent.
 
 The check can't find values that differ only between processes. Templates can't write such values: they have no clock,
 no randomness and no sets, and a value that only Python's repr() can write is refused.
@@ -38,6 +38,9 @@ _REMEDY = "a manifest must always be the same; remove the expression whose resul
 CHECKED_PARENTS = 10
 """The parents in a row without a difference after which the templates of a folder are trusted."""
 
+CHECKED_EDITS = 50
+"""One in this number of edited parents is checked although its templates are trusted."""
+
 
 _REMEMBERED = 1000
 """Versions of templates whose checks are counted."""
@@ -49,10 +52,15 @@ class TrustedTemplates:
     def __init__(self) -> None:
         self._checked: dict[str, int] = {}
         """How many parents were checked in a row without a difference, by the digest of their templates."""
+        self._edits = 0
+        """The edited parents of trusted templates so far."""
 
-    def has(self, folder: Folder) -> bool:
-        """Whether no parent of these templates needs a check."""
-        return self._checked.get(folder.digest, 0) >= CHECKED_PARENTS
+    def has(self, folder: Folder, *, edited: bool) -> bool:
+        """Whether a parent of these templates needs no check."""
+        if self._checked.get(folder.digest, 0) < CHECKED_PARENTS:
+            return False
+        self._edits += edited
+        return not edited or bool(self._edits % CHECKED_EDITS)
 
     def learn(self, folder: Folder, *, same: bool) -> None:
         """A parent was checked, and its renders were the same or not."""

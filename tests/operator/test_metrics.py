@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ssa_operator.cli import reference
 from ssa_operator.kube.api import request as calls
-from ssa_operator.operator.metrics import HELD_LIMIT, KINDS_LIMIT, OTHER_KIND, Metrics
+from ssa_operator.operator.metrics import KINDS_LIMIT, OTHER_KIND, Metrics
 from tests.devcluster.waiting import until
 from tests.operator.harness import ECHOES, Desk, Operate, Running, echo, map_template, not_ready_because, only
 
@@ -131,13 +131,3 @@ def test_kinds_that_parents_choose_make_a_bounded_number_of_series() -> None:
     assert len(labels) == KINDS_LIMIT + 1
     assert metrics.kind_label("Kind1") == "Kind1"
     assert metrics.kind_label("Unheard") == OTHER_KIND
-
-
-def test_names_of_objects_are_labels_of_the_twenty_parents_that_held_the_loop_last() -> None:
-    metrics = Metrics()
-    for number in range(HELD_LIMIT + 5):
-        metrics.held("echoes.example.com", "default", f"web-{number}", 2.0)
-    metrics.held("echoes.example.com", "default", "web-5", 3.0)
-    metrics.held("echoes.example.com", "default", "new", 4.0)
-    names = re.findall(r'event_loop_held_seconds{.*name="([^"]*)"', metrics.text().decode())
-    assert set(names) == {"new", "web-5", *(f"web-{number}" for number in range(7, HELD_LIMIT + 5))}

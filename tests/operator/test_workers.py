@@ -21,7 +21,7 @@ from ssa_operator.objects.readiness import Readiness, ReadinessState
 from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.queue import Queue
-from ssa_operator.operator.suspected_parents.requests import SuspectedParents
+from ssa_operator.operator.suspected_parents import ParentFile, Suspect, SuspectedParents, Version
 from ssa_operator.operator.workers import DENIED_RETRIES, Workers
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.parent_state import Parents, ParentState
@@ -31,7 +31,6 @@ from ssa_operator.reconcile.status.child_status import ChildStatus
 from ssa_operator.reconcile.status.report import Report
 from ssa_operator.reconcile.status.verdict import Verdict
 from ssa_operator.reconcile.step import Action, Step
-from ssa_operator.reconcile.step_record import StepRecord
 from ssa_operator.rendering.folder.loaded_folders import Folder, load
 from tests.kube.fakes import StillClock
 
@@ -391,26 +390,14 @@ async def test_a_postponed_reconcile_begins_again_at_a_worker_of_slow_parents(
         assert script.known.reconcile_at == "seen"
 
 
-class _Suspects:
-    """One suspect, as long as no reconcile of it came back."""
-
-    def __init__(self) -> None:
-        self.record = StepRecord.open()
-        self.keys = {KEY}
-
-    def __contains__(self, key: ParentKey) -> bool:
-        return key in self.keys
-
-    def reconciled(self, key: ParentKey) -> None:
-        self.keys.discard(key)
-
-
 @pytest.mark.parametrize("error", [REFUSED, RuntimeError("a bug")])
 @pytest.mark.parametrize("written", [True, False])
 async def test_a_reconcile_that_came_back_ends_the_suspicion_whatever_its_error(
     error: Exception, written: bool
 ) -> None:
-    script, queue, suspects = scripted(), Queue[ParentKey](lambda: 0.0), _Suspects()
+    script, queue, file = scripted(), Queue[ParentKey](lambda: 0.0), ParentFile.open()
+    file.left[0] = Suspect(key=KEY, version=Version(0, ""))
+    suspects = SuspectedParents(file, Metrics())
     if written and isinstance(error, ApiError):
         script.status_refusal = error
     else:
@@ -422,7 +409,7 @@ async def test_a_reconcile_that_came_back_ends_the_suspicion_whatever_its_error(
         Metrics(),
         Options(),
         StillClock(chance=0.0),
-        suspects=cast("SuspectedParents", suspects),
+        suspects=suspects,
     )
     await workers.reconcile_alone(KEY)
     assert script.causes

@@ -11,18 +11,13 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.informers.parents import ParentKey
 from ssa_operator.objects.cluster_view import ClusterView
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.reconcile import render_turns
-from ssa_operator.reconcile.context import reconciling
 from ssa_operator.reconcile.render_moment import RenderMoment
 from ssa_operator.reconcile.render_turns import Pace, Postponed, RenderTurns, let_renders_wait, paced
-from ssa_operator.reconcile.step_record import HELD, RecordedStep, StepRecord
 from ssa_operator.rendering.values import limits
 from tests.devcluster.waiting import until
-
-STEP = RecordedStep("echoes.example.com", "default", "web", 3, "digest")
 
 KIND = GroupKind("", "Secret")
 
@@ -242,47 +237,3 @@ async def test_a_kept_moment_is_the_same_for_further_renders() -> None:
     kept.keep()
     assert await turns.run("slow", kept, LongRender(lambda view: view.namespaced(KIND))) is None
     assert await turns.run("slow", moment(caches), LongRender(lambda view: view.namespaced(KIND))) is True
-
-
-async def test_a_render_in_a_thread_is_recorded_with_the_turns_of_the_event_loop(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(render_turns, "BEAT", 0.001)
-    now, held, beats, go_on = [1.0], list[tuple[RecordedStep, float]](), set[float](), threading.Event()
-    record = StepRecord(StepRecord.open()._memory, lambda: now[0])
-    record.on_held = lambda step, seconds: held.append((step, seconds))
-    identities = list[int]()
-
-    def work(_: ClusterView) -> None:
-        identities.append(threading.get_native_id())
-        go_on.wait()
-
-    with reconciling(ParentKey("echoes.example.com", "default", "web"), step=STEP.encode()):
-        task = asyncio.create_task(RenderTurns(record).run("slow", moment(), LongRender(work)))
-    while len(beats) < 3:
-        now[0] += HELD / 4
-        await asyncio.sleep(0.002)
-        if identities and (found := record.running_in_thread()) is not None:
-            assert (found.step, found.thread_id) == (STEP, identities[0])
-            beats.add(found.started)
-    assert (record.running(), held) == (None, [])
-    now[0] += 5 * HELD  # as if the thread had let no turn happen
-    await asyncio.sleep(0.01)
-    assert held == [(STEP, 5 * HELD)]
-    go_on.set()
-    await task
-    assert record.running_in_thread() is None
-
-
-async def test_a_step_that_a_thread_held_up_is_not_named() -> None:
-    """The event loop's own step may be on its way when a thread takes the interpreter's lock for long."""
-    now, held = [1.0], list[RecordedStep]()
-    record = StepRecord(StepRecord.open()._memory, lambda: now[0])
-    record.on_held = lambda step, _: held.append(step)
-    other = RecordedStep("echoes.example.com", "default", "other", 1, "digest").encode()
-    with record.in_thread(STEP.encode()) as beat:
-        record.begin(other)
-        now[0] += 3 * HELD
-        record.end()
-        beat()
-    assert held == [STEP]

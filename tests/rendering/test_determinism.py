@@ -13,7 +13,7 @@ import pytest
 
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.render_result import Rendered
-from ssa_operator.rendering.determinism import CHECKED_PARENTS, TrustedTemplates, verified
+from ssa_operator.rendering.determinism import CHECKED_EDITS, CHECKED_PARENTS, TrustedTemplates, verified
 from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.rendering.render import render
 from tests.rendering.template_files import FakeClusterView, fault, manifest, parent, templates, value
@@ -139,14 +139,23 @@ def test_templates_are_trusted_after_enough_parents_in_a_row_without_a_differenc
     trusted = TrustedTemplates()
     first, second = (Folder(resource="echoes", group="example.com", files={}, digest=each) for each in "ab")
     for _ in range(CHECKED_PARENTS):
-        assert not trusted.has(first)
+        assert not trusted.has(first, edited=False)
         trusted.learn(first, same=True)
-    assert trusted.has(first)
-    assert not trusted.has(second)
+    assert trusted.has(first, edited=False)
+    assert not trusted.has(second, edited=False)
     trusted.learn(second, same=True)
-    assert not trusted.has(second)
+    assert not trusted.has(second, edited=False)
     for _ in range(CHECKED_PARENTS):
         trusted.learn(second, same=True)
-    assert trusted.has(first), "a rollout has parents of both"
+    assert trusted.has(first, edited=False), "a rollout has parents of both"
     trusted.learn(second, same=False)
-    assert not trusted.has(second)
+    assert not trusted.has(second, edited=False)
+
+
+def test_one_in_some_edited_parents_of_trusted_templates_is_checked() -> None:
+    trusted = TrustedTemplates()
+    folder = Folder(resource="echoes", group="example.com", files={}, digest="a")
+    for _ in range(CHECKED_PARENTS):
+        trusted.learn(folder, same=True)
+    unchecked = [trusted.has(folder, edited=True) for _ in range(2 * CHECKED_EDITS)]
+    assert unchecked.count(False) == 2

@@ -1,7 +1,6 @@
 """`ssa-operator run`: runs the operator.
 
 Promises:
-- The watchdog starts before anything large is imported, and before the first request.
 - A wrong option ends the command before the first request. The error names the option and what to write.
 """
 
@@ -50,7 +49,6 @@ from ssa_operator.operator.process.streams import LogFormat, LogLevel
 if TYPE_CHECKING:
     from ssa_operator.operator.http import Pages
     from ssa_operator.operator.operator import Operator
-    from ssa_operator.reconcile.step_record import RecordedStep
 
 
 EXAMPLE = "ssa-operator run --templates templates --crds crds --install-crds"
@@ -151,22 +149,6 @@ def run(
     log_level: LogLevelOption = LogLevel.INFO,
 ) -> None:
     """Run the operator until interrupted. It renders and applies the templates of every parent."""
-    from ssa_operator.operator.process import watchdog
-
-    async def save(step: RecordedStep, process: str, long: bool) -> None:
-        from ssa_operator.operator.process import connection, session
-
-        await session.save_suspect(
-            step,
-            process,
-            long=long,
-            target=connection.Target(kubeconfig=kubeconfig, context=context),
-            installation=installation_of(values),
-            shard=shard_of(shard),
-        )
-
-    guard = watchdog.start(save, lambda: _configure_logging(log_format, log_level))
-    # Imported only now: the watchdog needs none of it.
     import asyncio
     import gc
 
@@ -215,7 +197,6 @@ def run(
             options,
             connection.Target(kubeconfig=kubeconfig, context=context),
             crds if install_crds else None,
-            guard,
             _web_view if ui else None,
         )
     )

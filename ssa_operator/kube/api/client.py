@@ -77,8 +77,6 @@ class Client(Transport):
     def __init__(self, credentials: Credentials, clock: Clock = SYSTEM, fence: WriteFence | None = None) -> None:
         super().__init__(credentials, clock, fence)
         self._decoded_bodies = DecodedBodies()
-        self.on_event: Callable[[str, str], None] = lambda *_: None
-        """Called with the namespace and name of an object before a watch handles its event."""
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> LiveObject:
         """Raises ApiError (`not_found` if the object does not exist)."""

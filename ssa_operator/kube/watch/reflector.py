@@ -345,7 +345,6 @@ class Reflector:
                 secret=WHOLE if self.scope.hidden else NO_SECRET_FIELDS,
             )
             raise ApiError(request.subject, status)
-        self._client.on_event(live.identity.namespace, live.identity.name)
         kept = self._keep is None or self._keep(live)
         if kept and self._reduce is not None and event.type != "DELETED":
             live = self._reduce(live)

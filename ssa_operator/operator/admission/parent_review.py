@@ -33,7 +33,6 @@ from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.reconcile.plan import steps_of
 from ssa_operator.reconcile.secrets.redacted_report import redacted_steps
 from ssa_operator.reconcile.step import FailureReason
-from ssa_operator.reconcile.step_record import RecordedStep
 
 HANDLER = "admission"
 """The name of a parent's judgement in logs."""
@@ -53,10 +52,7 @@ class ParentReview:
         parents = self._parents(request)
         if parents is None or request.object is None or not is_judged(request):
             return ()
-        metadata = request.object["metadata"]
-        name = str(metadata.get("name") or metadata.get("generateName") or "")
-        step = RecordedStep(parents.folder.name, str(metadata.get("namespace") or ""), name, handler=HANDLER)
-        return await self._operator.recorded(step, self._new_problems(parents, request, request.object))
+        return await self._new_problems(parents, request, request.object)
 
     async def _new_problems(
         self, parents: Parents, request: AdmissionRequest, body: Mapping[str, Any]

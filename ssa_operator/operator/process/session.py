@@ -1,36 +1,28 @@
 """Runs an operator until a signal stops it.
 
 Promises:
-- Without an endpoint for traces nothing of OpenTelemetry is imported, and traces add no cost to a reconcile.
-- If a setting of OTEL_* can't be met, the operator logs a warning and runs without traces.
 - SIGINT and SIGTERM stop the operator in order. A second signal ends the process at once.
+- While something holds the event loop, the stacks of all threads are written to standard error after HANG seconds, even
+  if it is code in C.
 - The operator raises its limit of open files to the hard limit, up to MAX_OPEN_FILES.
-- SIGUSR1 writes the work queue, the watches and the tasks to the log, and the stacks of the threads to standard error,
-  these even while the event loop is stuck.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ssa_operator.operator.traces import Traces
 import asyncio
 import contextlib
 import faulthandler
 import gc
 import io
+import logging
 import os
 import resource
 import signal
 import sys
-import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
@@ -38,62 +30,31 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.flow_control import WriteFence
 from ssa_operator.kube.api.leases import LeaseAccess
 from ssa_operator.kube.api.transport import Transport
-from ssa_operator.kube.auth import credentials
-from ssa_operator.objects.shards import Shard
 from ssa_operator.operator.leadership.requests import Leadership, LeadershipLost
 from ssa_operator.operator.leadership.rules import LeaseTiming
-from ssa_operator.operator.operator import Operator, StepGuard
+from ssa_operator.operator.operator import Operator
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.permissions.operator_needs import LEASE
 from ssa_operator.operator.process.connection import Target, connect
 from ssa_operator.operator.process.streams import CommandError
-from ssa_operator.operator.process.watchdog import Watchdog
 from ssa_operator.operator.serving_certificate import CertificateError
 from ssa_operator.operator.shards.requests import shard_lease_labels
 from ssa_operator.operator.shards.rules import lease_name
-from ssa_operator.operator.suspected_parents.requests import SuspectStore
-from ssa_operator.operator.suspected_parents.rules import Version, with_held
-from ssa_operator.reconcile.step_record import RecordedStep
-from ssa_operator.rendering.folder.installation import Installation
+from ssa_operator.operator.suspected_parents import ParentFile
 
 if TYPE_CHECKING:
     from ssa_operator.operator.crd_installation import CRDInstaller
     from ssa_operator.operator.http import Pages, Server
-    from ssa_operator.operator.traces import Traces
 
 
 log = logging.getLogger("ssa_operator")
 
-ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-
-
-def wanted(environment: Mapping[str, str]) -> str | None:
-    """The variable with the endpoint that traces go to, None if no traces are wanted."""
-    if environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or environment.get("OTEL_TRACES_EXPORTER") == "none":
-        return None
-    return next((name for name in ENDPOINTS if environment.get(name)), None)
-
-
-def traces_of(environment: Mapping[str, str]) -> Traces | None:
-    """The recorder of traces that the environment asks for, None without one."""
-    variable = wanted(environment)
-    if not variable:
-        return None
-    protocol = next((environment[name] for name in PROTOCOLS if environment.get(name)), "http/protobuf")
-    if protocol != "http/protobuf":
-        log.warning("no traces are recorded: the operator sends http/protobuf, and OTEL_* ask for %s", protocol)
-        return None
-    try:
-        from ssa_operator.operator.traces import Traces
-    except ImportError:
-        log.warning("no traces are recorded, although %s is set; pip install 'ssa-operator[otel]'", variable)
-        return None
-    return Traces(environment)
-
-
 MAX_OPEN_FILES = 65536
 """A higher limit would only slow down programs that close all possible files, such as exec plugins."""
+
+
+HANG = 10.0
+"""Seconds after which the stacks are written: before the probes give up."""
 
 
 MakePages = Callable[[Operator], "Pages"]
@@ -101,46 +62,20 @@ MakePages = Callable[[Operator], "Pages"]
 
 
 async def run_operator(
-    options: Options, target: Target, crds: Sequence[Path] | None, watchdog: Watchdog, pages: MakePages | None = None
+    options: Options, target: Target, crds: Sequence[Path] | None, pages: MakePages | None = None
 ) -> None:
     """Run an operator until SIGINT or SIGTERM. It installs the CRDs of these folders and of its templates, unless
     `crds` is None.
     """
     raise_open_files()
     if options.leader_election is not None:
-        await _run_replica(options, options.leader_election, target, crds, watchdog, pages)
+        await _run_replica(options, options.leader_election, target, crds, pages)
         return
-    async with connect(target) as client, Transport(client.credentials) as transport:
+    async with connect(target) as client:
         await _check_impersonation(client, options)
         installer = None if crds is None else await install(client, crds, options.templates)
-        traces, store = traces_of(os.environ), suspect_store(transport, options.installation, options.shard)
-        guard = StepGuard(record=watchdog.record, store=store, process=watchdog.process)
-        await _run(Operator(client, RESTMapper(client), options, traces, guard=guard, crds=installer), traces, pages)
-
-
-def suspect_store(transport: Transport, installation: Installation, shard: Shard | None) -> SuspectStore:
-    """The record of suspected parents, in the Lease of the operator or its shard."""
-    namespace = installation.namespace or transport.credentials.namespace
-    name, labels = (LEASE, None) if shard is None else (lease_name(shard.index), shard_lease_labels(shard))
-    return SuspectStore(LeaseAccess(transport, namespace, name, timeout=LeaseTiming().request_timeout, labels=labels))
-
-
-async def save_suspect(
-    step: RecordedStep, process: str, *, long: bool, target: Target, installation: Installation, shard: Shard | None
-) -> None:
-    """Record a step that held up the operator of this name, or in which it died. Raises ApiError and
-    CredentialsError.
-    """
-    async with Transport(await credentials.load(target.kubeconfig, target.context)) as transport:
-        change = partial(
-            with_held,
-            key=(step.folder, step.namespace, step.name),
-            version=Version(step.generation, step.templates),
-            now=time.time(),
-            process=process,
-            certain=long,
-        )
-        await suspect_store(transport, installation, shard).change(change)
+        operator = Operator(client, RESTMapper(client), options, parent_file=ParentFile.open(), crds=installer)
+        await serve(operator, stop_on_signal(), pages)
 
 
 async def _check_impersonation(client: Client, options: Options) -> None:
@@ -156,7 +91,6 @@ async def _run_replica(
     timing: LeaseTiming,
     target: Target,
     crds: Sequence[Path] | None,
-    watchdog: Watchdog,
     pages: MakePages | None,
 ) -> None:
     """Run an operator that writes only while it holds the Lease. It installs its CRDs only then, too."""
@@ -174,30 +108,17 @@ async def _run_replica(
             if installer is not None:
                 await _installed(installer)
 
-        traces, leadership = traces_of(os.environ), Leadership(access, fence, timing)
-        store = suspect_store(transport, options.installation, options.shard)
-        guard = StepGuard(record=watchdog.record, store=store, process=watchdog.process)
+        leadership = Leadership(access, fence, timing)
         operator = Operator(
             client,
             RESTMapper(client),
             options,
-            traces,
             leadership=leadership,
             prepare=prepare,
-            guard=guard,
+            parent_file=ParentFile.open(),
             crds=installer,
         )
-        await _run(operator, traces, pages)
-
-
-async def _run(operator: Operator, traces: Traces | None, pages: MakePages | None) -> None:
-    """Run an operator until a signal stops it, and send the rest of its traces."""
-    dump_on_signal(operator)
-    try:
         await serve(operator, stop_on_signal(), pages)
-    finally:
-        if traces is not None:
-            await asyncio.to_thread(traces.close)
 
 
 async def serve(operator: Operator, stop: asyncio.Event, pages: MakePages | None = None) -> None:
@@ -212,6 +133,7 @@ async def serve(operator: Operator, stop: asyncio.Event, pages: MakePages | None
                 group.create_task(_serve_http(operator, pages), name="http"),
                 group.create_task(_serve_webhook(operator), name="admission"),
                 group.create_task(_serve_conversions(operator), name="conversion"),
+                group.create_task(dump_hangs(), name="dump hangs"),
             ]
             await operator.run(stop)
             for server in servers:
@@ -326,28 +248,24 @@ async def _installed(installer: CRDInstaller) -> None:
         raise CommandError(str(error)) from error
 
 
+async def dump_hangs() -> None:
+    """Have the stacks written while the event loop is held, until cancelled."""
+    # A thread in C, which needs no lock of Python. Standard error may be no file.
+    with contextlib.suppress(io.UnsupportedOperation, ValueError):
+        try:
+            while True:
+                faulthandler.dump_traceback_later(HANG, file=sys.__stderr__ or sys.stderr)
+                await asyncio.sleep(HANG / 2)
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+
+
 def raise_open_files() -> None:
     """Raise the soft limit of open files to the hard one: each watch, request and reader of the HTTP server has one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-def dump_on_signal(operator: Operator) -> None:
-    """Write the operator's state at SIGUSR1."""
-    loop = asyncio.get_running_loop()
-
-    def on_signal() -> None:
-        from ssa_operator.operator.state_dump import state_dump
-
-        for line in state_dump(operator, time.monotonic(), asyncio.all_tasks(loop)):
-            log.warning("SIGUSR1: %s", line)
-
-    loop.add_signal_handler(signal.SIGUSR1, on_signal)
-    # A handler in C, which needs no event loop; it then calls the loop's handler.
-    with contextlib.suppress(io.UnsupportedOperation, ValueError):  # standard error may be no file
-        faulthandler.register(signal.SIGUSR1, file=sys.__stderr__ or sys.stderr, all_threads=True, chain=True)
 
 
 def stop_on_signal() -> asyncio.Event:

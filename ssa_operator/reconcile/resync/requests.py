@@ -29,7 +29,6 @@ from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.compression import Examples
 from ssa_operator.reconcile.act import run_all
 from ssa_operator.reconcile.cluster_access import SharedCluster
-from ssa_operator.reconcile.context import Stage, stage
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.impersonation.reviews import ANSWER_LIFETIME
 from ssa_operator.reconcile.outcome import Outcome, Result
@@ -97,8 +96,7 @@ class Repeater:
             return False
         if not self._are_current(reconcile, known.inputs):
             return False
-        with stage(Stage.ACT):
-            results = await run_all(self._repeat(reconcile, each) for each in known.applies)
+        results = await run_all(self._repeat(reconcile, each) for each in known.applies)
         if reconcile.throttled is not None and not reconcile.repeated:
             raise reconcile.throttled
         if reconcile.repeated and Result.FAILED not in results:

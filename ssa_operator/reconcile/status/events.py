@@ -112,12 +112,6 @@ def status_refused(error: str) -> Event:
     return Event(reason="StatusRefused", action="WriteStatus", note=note, warning=True)
 
 
-def loop_held(seconds: float) -> Event:
-    """The Event for a parent whose reconcile held the event loop."""
-    note = f"a step of the reconcile held the operator up for {seconds:.0f} s; all other parents and the probes waited"
-    return Event(reason="HeldUp", action="Reconcile", note=note, warning=True)
-
-
 def children_orphaned(sentence: str) -> Event:
     """The Event for a parent that is being deleted without its children."""
     return Event(reason="ChildrenOrphaned", action="Delete", note=sentence)

@@ -134,11 +134,10 @@ def make_idle_report(
     return _with_outcomes(_report_of(parent, verdict, entries, own, now), (), own.again_at)
 
 
-def make_suspicion_report(parent: LiveObject, why: str, now: float, *, stalled: bool) -> Report:
+def make_suspicion_report(parent: LiveObject, why: str, now: float) -> Report:
     """The report on a suspected parent: its last status with another verdict. Nothing is rendered or judged for it."""
-    verdict = Verdict(
-        ready=False, reason=ReadyReason.SUSPECTED.value, message=bounded(why, MESSAGE_LIMIT), stalled=stalled
-    )
+    reason, message = ReadyReason.SUSPECTED.value, bounded(why, MESSAGE_LIMIT)
+    verdict = Verdict(ready=False, reason=reason, message=message, stalled=True)
     own, before = last_status(parent), parent.body.get("status")
     status = make_status(parent, verdict, (), own, now)
     resources = before.get("resources", []) if isinstance(before, Mapping) else []

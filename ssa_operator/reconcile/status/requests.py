@@ -32,7 +32,6 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import StatusFields
 from ssa_operator.objects.status_diff import differs
 from ssa_operator.reconcile.cluster_access import SharedCluster
-from ssa_operator.reconcile.context import Stage, stage
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.field_conflicts.memory import Conflicts
 from ssa_operator.reconcile.follow_ups.memory import FollowUps
@@ -96,8 +95,7 @@ class Publisher:
         later = Cause.STATUS_OVERDUE not in reconcile.causes and self._others_wait(
             reconcile.causes | Cause.TEMPLATE, reconcile.key
         )
-        with stage(Stage.PUBLISH):
-            return await self.publish_as_it_is(reconcile, report, later=later)
+        return await self.publish_as_it_is(reconcile, report, later=later)
 
     def _with_notice_of_lost_records(self, reconcile: Reconcile, report: Report) -> Report:
         """The report that names a loss of records for a while."""

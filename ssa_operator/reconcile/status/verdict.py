@@ -45,7 +45,7 @@ class ReadyReason(StrEnum):
     FORBIDDEN = "Forbidden"
     """The API server refuses a request that the reconcile needs. The message names it."""
     SUSPECTED = "Suspected"
-    """The operator was held up or died while it reconciled the parent, which is therefore reconciled last and alone."""
+    """The operator died while it reconciled the parent, which is therefore reconciled last and alone."""
     INTERNAL_ERROR = "InternalError"
     """The operator met a bug, and tries again. The message names the type of the error; the log has its traceback."""
     DELETING = "Deleting"

@@ -219,25 +219,6 @@ async def test_a_text_line_names_the_reconcile_at_the_level_debug_only(
 
 
 @pytest.mark.exhaustive
-async def test_sigusr1_writes_the_queue_the_watches_and_the_stacks_of_tasks_and_no_content(
-    desk: Desk, maps_and_secrets: Path
-) -> None:
-    more = (f"--kubeconfig={desk.kubeconfig}", "--listen=")
-    async with started(*operator(desk, maps_and_secrets, *more)) as command:
-        await desk.apply_until_ready(echo("web"))
-        command.process.send_signal(signal.SIGUSR1)
-        await command.says("SIGUSR1: task 'worker 9'")
-        command.process.send_signal(signal.SIGTERM)
-        assert await command.ended() == 0
-    dump = "".join(command.lines)
-    assert "SIGUSR1: work queue: " in dump
-    assert re.search(rf"watch of {ECHOES} in {desk.namespace}: watching, synced, 1 object, 0 restarts, last rec", dump)
-    assert re.search(r"task 'worker \d+': workers\.py:\d+ _run_after > workers\.py:\d+ run > queue\.py:\d+ get", dump)
-    assert "Current thread" in dump, "the stacks of threads, which need no event loop"
-    assert "hidden-content" not in dump
-
-
-@pytest.mark.exhaustive
 async def test_a_restarted_operator_applies_the_children_that_a_killed_one_has_not(
     desk: Desk, maps_and_secrets: Path, tmp_path: Path
 ) -> None:
