@@ -107,7 +107,7 @@ compare-manifests: $(INSTALLED) ## Compare what `check` says with the API server
 GALLERY = $(sort $(dir $(wildcard examples/*/templates)))
 
 explore: $(INSTALLED) ## Play sequences of spec changes over all templates and examples; ARGS="--seed 2 --sequences 10" for others
-	$(BIN)/ssa-operator test --explore . $(GALLERY) --examples examples $(addprefix --examples ,$(GALLERY)) $(ARGS)
+	$(BIN)/python -m tests.exploration . $(GALLERY) --examples examples $(addprefix --examples ,$(GALLERY)) $(ARGS)
 
 smoke-neon: ## Run Neon's smoke test in kubectl's current cluster (needs real nodes and a running operator); ARGS="16 17" for these versions
 	tests/neon/smoke $(ARGS)

@@ -52,7 +52,6 @@ PLUGIN = "kubectl-ssa"
 OPTIONS: Mapping[str, Sequence[str]] = {
     "Templates": ("templates", "crds", "values", "revision", "examples"),
     "Cluster": ("namespace", "context", "kubeconfig", "name"),
-    "Exploration": ("explore", "replay", "seed", "sequences", "steps", "minutes"),
     "Output": ("output", "watch", "as_applied", "log_format", "log_level"),
 }
 """The topics of options, and the options of each by parameter. Other options come first, and `--help` last."""

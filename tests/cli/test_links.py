@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,11 +9,8 @@ import pytest
 
 from ssa_operator.cli.write import capture as capturing
 from ssa_operator.operator.process.streams import CommandError
-from ssa_operator.rendering.folder import hot_reload
 from ssa_operator.tools.cases import captured_case
-from ssa_operator.tools.cases.case_reports import _state, changes_of
 from tests.cli.process import run
-from tests.operator.harness import PATIENCE
 from tests.tools.cases.test_golden_cases import PARENT, TEMPLATE, project
 
 FOLDER = "echoes.example.com"
@@ -151,29 +147,6 @@ async def test_a_report_is_not_written_through_a_link(root: Path, outside: Path)
     assert code == 2
     assert f"a symbolic link leads to {outside}/secret.yaml" in err
     assert content(outside) == before
-
-
-async def test_a_watch_follows_no_link_out_of_the_project(root: Path, outside: Path) -> None:
-    (root / "tests" / FOLDER / "link").symlink_to(outside)
-    (root / "tests" / "everything").symlink_to("/")
-    (outside / "deep").mkdir()
-    tests = root / "tests"
-    watch = hot_reload._Watch(tests, hot_reload._Files((tests,), (), _state))
-    assert set(watch._folders(_state(tests))) == {
-        root / "tests",
-        root / "tests" / FOLDER,
-        root / "tests" / FOLDER / "one",
-    }
-    changes = changes_of([root / "tests"], [])
-    await anext(changes)
-    following = asyncio.ensure_future(anext(changes))
-    (root / "tests" / FOLDER / "one" / "parent.yaml").write_text(PARENT + "# changed\n")
-    async with asyncio.timeout(PATIENCE):
-        await following
-    # As a command ends it: by cancelling it while it waits.
-    following = asyncio.ensure_future(anext(changes))
-    await asyncio.sleep(0)
-    following.cancel()
 
 
 @pytest.mark.parametrize("name", ["../../../victim/ssh", "..", "a/b", ".ssh", "_x", "a\nb", "\x1b[2J", ""])

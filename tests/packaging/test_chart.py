@@ -481,23 +481,22 @@ class TestRelease:
         assert kubectl("get", where, "echo/hello", "--output=jsonpath={.metadata.deletionTimestamp}") == ""
         assert kubectl("get", where, "deployment/hello", "--output=jsonpath={.metadata.uid}") == uid
 
-    def test_a_new_project_is_installed_with_its_own_values(
+    def test_a_new_resource_is_installed_with_the_permissions_that_the_command_prints(
         self, release: list[str], cluster: Cluster, kubectl: Kubectl, namespace: str, tmp_path: Path
     ) -> None:
-        project = tmp_path / "sites"
-        new = ("new", "Website", "--group=chart.example.com", f"--project={project}")
+        templates, permissions = tmp_path / "templates", tmp_path / "permissions.yaml"
+        new = ("new", "Website", "--group=chart.example.com", f"--templates={templates}")
         run(sys.executable, "-m", "ssa_operator", *new)
-        schema = project / "templates" / "websites.chart.example.com" / "_schema.yaml"
+        schema = templates / "websites.chart.example.com" / "_schema.yaml"
         where_crds = ("crds", "apply", "-f", str(schema), f"--kubeconfig={cluster.kubeconfig}")
         run(sys.executable, "-m", "ssa_operator", *where_crds)
-        values = [f"--values={project / 'deploy' / name}" for name in ("values.yaml", "permissions.yaml")]
-        run(*release, str(CHART), *values, "--set=examples=false", "--set-string=image.tag=1234567")
-        shown = "--output=jsonpath={.spec.template.spec.containers[0].image}"
-        assert kubectl("get", f"--namespace={NAMESPACE}", "deployment/sites", shown) == "registry.example/sites:1234567"
-        example = yaml.safe_load((project / "examples" / "website.yaml").read_text())
+        rules = run(sys.executable, "-m", "ssa_operator", "rbac", "--helm-values", f"--templates={templates}")
+        permissions.write_text(rules)
+        run(*release, str(CHART), f"--values={permissions}", "--set=examples=false")
+        example = yaml.safe_load((tmp_path / "examples" / "website.yaml").read_text())
         example["metadata"]["namespace"] = namespace
-        where = {"SSA_OPERATOR_TEMPLATES": str(project / "templates"), "SSA_OPERATOR_NAMESPACE": namespace}
-        with operating(cluster, kubectl, "deployment/sites", tmp_path, **where):
+        where = {"SSA_OPERATOR_TEMPLATES": str(templates), "SSA_OPERATOR_NAMESPACE": namespace}
+        with operating(cluster, kubectl, "deployment/ssa-operator", tmp_path, **where):
             kubectl("apply", "--filename=-", input=json.dumps(example))
             kubectl(
                 "wait",

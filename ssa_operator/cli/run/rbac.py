@@ -52,9 +52,6 @@ def rbac(
     impersonate: Impersonate = "",
     admission_service: AdmissionService = "",
     conversion_service: ConversionService = "",
-    explain: Annotated[
-        bool, typer.Option("--explain", help="List every permission with the template lines that need it.")
-    ] = False,
     check: Annotated[
         bool,
         typer.Option(
@@ -62,15 +59,9 @@ def rbac(
             help="List the permissions that the current account lacks in the cluster, and exit with 1 if it lacks any.",
         ),
     ] = False,
-    as_user: Annotated[
-        str,
-        typer.Option(
-            "--as", help="With --check: review this user instead, for example system:serviceaccount:NAMESPACE:NAME."
-        ),
-    ] = "",
     output: Annotated[
         OutputFormat | None,
-        typer.Option("--output", "-o", help="Output format. Default: yaml, with --explain or --check table."),
+        typer.Option("--output", "-o", help="Output format. Default: yaml, with --check table."),
     ] = None,
     helm_values: Annotated[
         bool,
@@ -93,12 +84,10 @@ def rbac(
     (operator_namespace,) = namespaces_of([operator_namespace]) or ("",)
     if not operator_namespace:
         raise CommandError("--operator-namespace is empty; name the namespace of the operator", code=2)
-    if as_user and not check:
-        raise CommandError("--as reviews another user; write --check, too", code=2)
-    if output is OutputFormat.TABLE and not (explain or check):
-        raise CommandError("--output table is for --explain and --check; manifests are yaml or json", code=2)
-    if helm_values and (namespace or impersonate or explain or check or output is not None):
-        others = "--namespace, --impersonate, --explain, --check and --output"
+    if output is OutputFormat.TABLE and not check:
+        raise CommandError("--output table is for --check; manifests are yaml or json", code=2)
+    if helm_values and (namespace or impersonate or check or output is not None):
+        others = "--namespace, --impersonate, --check and --output"
         raise CommandError(f"--helm-values prints cluster-wide rules as YAML; {others} have no place there", code=2)
     files = Files(
         templates=templates,
@@ -115,9 +104,7 @@ def rbac(
         conversion_service=conversion_service,
     )
     if check:
-        printed.print_missing(files, settings, as_user, output, cluster_target(kubeconfig, context))
-    elif explain:
-        printed.print_needs(files, settings, output)
+        printed.print_missing(files, settings, output, cluster_target(kubeconfig, context))
     elif helm_values:
         printed.print_chart_values(files, settings)
     else:

@@ -1,1 +1,1 @@
-"""Commands for authors of templates. They need no cluster, but for `capture` and `test --explore`."""
+"""Commands for authors of templates. They need no cluster, but for `capture`."""

@@ -62,13 +62,6 @@ def new(
     crd: Annotated[
         bool, typer.Option("--crd", help="Write a CRD into the folder of --crds, instead of _schema.yaml.")
     ] = False,
-    project: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write a whole repository into this folder: the resource, an image, values of the Helm chart, and a "
-            "workflow that checks and plans pull requests."
-        ),
-    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the files and write nothing.")] = False,
     templates: Annotated[Path | None, typer.Option(help="Folder for the template folder. Default: templates.")] = None,
     crds: Annotated[Path | None, typer.Option(help="Folder for the CRD. Default: crds beside --templates.")] = None,
@@ -92,10 +85,6 @@ def new(
         raise CommandError(f"{' and '.join(given)} both say which fields the resource has; use one of them", code=2)
     if instance and from_manifests is None:
         raise CommandError("--instance names what --from-manifests replaces; use it with that option", code=2)
-    if project is not None and str(project).startswith("-"):
-        raise CommandError(f"--project needs a folder before {project}, as in --project shop", code=2)
-    if project is not None and (templates or crds or examples):
-        raise CommandError("--project has its own folders; leave out --templates, --crds and --examples", code=2)
     notes: list[str] = []
     request = NewRequest(
         kind=kind,
@@ -113,15 +102,14 @@ def new(
         made = parts(request)
     except ScaffoldError as error:
         raise CommandError(f"{from_crd}: {error}" if from_crd else str(error), code=2) from error
-    templates_folder = templates or (project or Path()) / TEMPLATES[0]
+    templates_folder = templates or TEMPLATES[0]
     base = templates_folder.parent
     write_resource(
         made,
         Folders(templates=templates_folder, crds=crds or base / "crds", examples=examples or base / "examples"),
         from_crd=from_crd,
         as_crd=crd,
-        project=project,
-        given=[each for each in (templates, crds, examples, project) if each is not None],
+        given=[each for each in (templates, crds, examples) if each is not None],
         output=output,
         dry_run=dry_run,
     )

@@ -81,7 +81,7 @@ class _TokenReview(msgspec.Struct, frozen=True):
     status: _TokenStatus = _TokenStatus()
 
 
-async def is_allowed(client: Client, permission: Permission, subject: Subject | None) -> bool:
+async def is_allowed(client: Client, permission: Permission, subject: Subject | None = None) -> bool:
     """Whether an account, None for the client's own, has a permission. Raises ApiError."""
     resource, _, subresource = permission.resource.partition("/")
     attributes = {

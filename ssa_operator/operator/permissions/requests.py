@@ -15,7 +15,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 
-from ssa_operator.kube.api.access_reviews import Subject, is_allowed
+from ssa_operator.kube.api.access_reviews import is_allowed
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
@@ -40,29 +40,27 @@ _PARALLEL = 8
 _EVERYTHING = Permission(group="*", resource="*", verb="*")
 
 
-async def missing_permissions(
-    client: Client, needs: Collection[PermissionNeed], subject: Subject | None = None
-) -> tuple[PermissionNeed, ...]:
-    """Those needs whose permission the client's account, or another one, does not have. Raises ApiError."""
+async def missing_permissions(client: Client, needs: Collection[PermissionNeed]) -> tuple[PermissionNeed, ...]:
+    """Those needs whose permission the client's account does not have. Raises ApiError."""
     permissions = {need.permission for need in needs}
-    if not permissions or await is_allowed(client, _EVERYTHING, subject):
+    if not permissions or await is_allowed(client, _EVERYTHING):
         return ()
     widest = without_covered(permissions)
-    answers = await _review(client, widest, subject)
+    answers = await _review(client, widest)
     # An account without a wide permission may have the narrow ones that it covers.
     denied = [permission for permission in widest if not answers[permission]]
     narrow = [each for each in permissions - set(widest) if any(wide.covers(each) for wide in denied)]
-    answers |= await _review(client, narrow, subject)
+    answers |= await _review(client, narrow)
     allowed = [permission for permission, is_allowed in answers.items() if is_allowed]
     return tuple(need for need in needs if not any(each.covers(need.permission) for each in allowed))
 
 
-async def _review(client: Client, permissions: Iterable[Permission], subject: Subject | None) -> dict[Permission, bool]:
+async def _review(client: Client, permissions: Iterable[Permission]) -> dict[Permission, bool]:
     slots = asyncio.Semaphore(_PARALLEL)
 
     async def one(permission: Permission) -> bool:
         async with slots:
-            return await is_allowed(client, permission, subject)
+            return await is_allowed(client, permission)
 
     asked = list(permissions)
     answers = await asyncio.gather(*map(one, asked))

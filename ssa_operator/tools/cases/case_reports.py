@@ -1,24 +1,19 @@
 """Runs golden cases for `ssa-operator test`, and writes the results as text for a terminal, as JSON, and as JUnit XML.
 
 Promises:
-- With `--watch` an error ends nothing: the next change runs all cases again.
 - Without `--update` nothing is written but the file of `--junit`.
 - The text names each case and file that differs, with a diff. Colours appear only in a terminal, and not with NO_COLOR.
 - The JSON and the XML hold the same results, and are stable. The XML has no character that XML forbids.
-- Every file counts, including the text files of cases, but no hidden one, and none outside of the project.
-- One burst of changes in several folders is one change, and no change is missed while the cases run.
 - Every line and branch that no case reaches is named with its line and its file, as a path that an editor opens.
 - The percentage is that of lines and branches together. Without any, it is 100.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 import secrets
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,9 +21,7 @@ from typing import TYPE_CHECKING, Any
 from ssa_operator.objects.messages import counted
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.streams import CommandError, OutputFormat, writing
-from ssa_operator.rendering.folder.contained_files import is_within, project_of, write_output
-from ssa_operator.rendering.folder.folder_snapshot import FolderState
-from ssa_operator.rendering.folder.hot_reload import changes
+from ssa_operator.rendering.folder.contained_files import write_output
 from ssa_operator.tools import printing
 from ssa_operator.tools.cases.case_suites import CaseResult, CaseState, Suite, run_suites
 from ssa_operator.tools.cases.golden_cases import INVALID, PARENT
@@ -143,35 +136,6 @@ def _percent(reached: int, total: int) -> float:
     return 1000 * reached // total / 10 if total else 100.0
 
 
-async def changes_of(roots: Iterable[Path], files: Iterable[Path]) -> AsyncIterator[None]:
-    """Yields now, and after each burst of changes below the folders or of the files, which need not exist, until it is
-    cancelled.
-    """
-    async for _ in changes(list(dict.fromkeys(roots)), list(dict.fromkeys(files)), _state):
-        yield None
-
-
-def _state(root: Path) -> FolderState:
-    """The files below a folder. Raises OSError if it can't be read."""
-    next(root.iterdir(), None)
-    project = project_of(root)
-    found: dict[str, tuple[int, ...]] = {}
-    for folder, folders, files in os.walk(root):
-        # Hidden folders are not walked, and neither are links.
-        folders[:] = [name for name in folders if not name.startswith((".", "__"))]
-        for name in (*folders, *files):
-            path = Path(folder, name)
-            if name.startswith((".", "__")) or not is_within(path, project):
-                continue
-            with contextlib.suppress(OSError):
-                status, relative = path.stat(), str(path.relative_to(root))
-                if name in folders:
-                    found[f"{relative}/"] = (status.st_dev, status.st_ino)
-                else:
-                    found[relative] = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-    return dict(sorted(found.items()))
-
-
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -190,7 +154,6 @@ class CaseRun:
     """The percentage that the cases must reach."""
     junit: Path | None
     as_json: bool
-    watch: bool
 
     def run(self) -> None:
         """Run the cases and write the results. Raises CommandError with the exit code, unless all is well."""
@@ -202,7 +165,7 @@ class CaseRun:
                 write_output(self.junit, junit_xml(results))
         if self.as_json:
             covered = {"coverage": coverage_data(report)} if report is not None else {}
-            printing.data(results_data(results) | covered, OutputFormat.JSON, document=self.watch)
+            printing.data(results_data(results) | covered, OutputFormat.JSON)
         else:
             print_results(streams.console(soft_wrap=True), results)
             for line in coverage_lines(report) if report is not None else ():
@@ -214,16 +177,6 @@ class CaseRun:
             raise CommandError("not all cases render what they expect; test --update accepts what they render")
         if report is not None and self.coverage_min is not None and report.percent < self.coverage_min:
             raise CommandError(f"the coverage is {report.percent:g} %, and --coverage-min is {self.coverage_min:g}")
-
-    async def run_after_changes(self) -> None:
-        """Run the cases now and after each change, until cancelled."""
-        roots = [path for suite in self.suites for path in (*suite.templates, *suite.crds, *suite.cases)]
-        async for _ in changes_of(roots, [path for suite in self.suites for path in suite.installation.values]):
-            try:
-                self.run()
-            except CommandError as error:
-                streams.error(f"{error}")
-            streams.flush()
 
 
 def print_results(console: Console, results: Sequence[CaseResult]) -> None:

@@ -2,8 +2,7 @@
 
 Promises:
 - The output is a ServiceAccount, the roles and their bindings, in an order that depends on nothing but the templates.
-- In YAML, each rule has a comment with its purpose and the template files that need it; `--explain` names every
-  template line.
+- In YAML, each rule has a comment with its purpose and the template files that need it.
 - With `--impersonate`, the roles of the impersonated accounts follow, without bindings: an administrator decides which
   accounts have them.
 - What can't be derived from the templates is a warning on standard error, with file and line.
@@ -15,7 +14,6 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ssa_operator.kube.api.access_reviews import Subject
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.objects.messages import counted
 from ssa_operator.objects.source_location import location_data
@@ -76,43 +74,37 @@ def print_permissions(files: Files, settings: OperatorSettings, name: str, outpu
     streams.lines("\n".join(lines))
 
 
-def print_needs(files: Files, settings: OperatorSettings, output: OutputFormat | None) -> None:
-    """Print every permission with the template lines that need it."""
-    _print_needs(_needed(files, settings).needs, output)
-
-
 def print_chart_values(files: Files, settings: OperatorSettings) -> None:
     """Print the cluster-wide rules as values of the chart."""
     streams.lines(values_text(_needed(files, settings)))
 
 
 def print_missing(
-    files: Files, settings: OperatorSettings, as_user: str, output: OutputFormat | None, target: connection.Target
+    files: Files, settings: OperatorSettings, output: OutputFormat | None, target: connection.Target
 ) -> None:
-    """Print the permissions that the current account lacks, or the user that `as_user` names. Raises CommandError if
-    there are any.
-    """
+    """Print the permissions that the current account lacks. Raises CommandError if there are any."""
 
     async def work() -> None:
         async with connection.connect(target) as client:
             mapper = RESTMapper(client)
             await mapper.discover()
             needed = _warned(needed_permissions(files, settings, served_in=lambda kind: served_kind(kind, mapper)))
-            subject = Subject.of(as_user) if as_user else None
             own = [need for need in needed.needs if not need.by_account]
-            _report(await missing_permissions(client, own, subject), as_user or "the current account", output)
+            _report(await missing_permissions(client, own), output)
 
     connection.run(work())
 
 
-def _report(missing: Sequence[PermissionNeed], who: str, output: OutputFormat | None) -> None:
+def _report(missing: Sequence[PermissionNeed], output: OutputFormat | None) -> None:
     if output is None and not missing:
-        streams.line(f"{who} has all permissions that the templates need")
+        streams.line("the current account has all permissions that the templates need")
     else:
         _print_needs(missing, output)
     if missing:
         count = len({need.permission for need in missing})
-        raise CommandError(f"{who} lacks {counted(count, 'permission')}; grant what `ssa-operator rbac` prints")
+        raise CommandError(
+            f"the current account lacks {counted(count, 'permission')}; grant what `ssa-operator rbac` prints"
+        )
 
 
 def _needed(files: Files, settings: OperatorSettings) -> NeededPermissions:

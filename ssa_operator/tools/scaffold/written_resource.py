@@ -4,11 +4,6 @@ Promises:
 - The command overwrites nothing. If a file exists, it names all that exist and writes nothing.
 - A golden case has what its templates render.
 - A Secret's content is in no file and in no output.
-- The repository works without changes: its workflow checks, tests and plans the templates, `make check` and its
-  pre-commit hook check and test them, its image contains them, and its values are for the operator's Helm chart.
-- A pull request of a fork is checked and tested without secrets. The workflow never runs code of a pull request with
-  the permissions of the repository.
-- A pull request has one comment with its plan, which each push renews.
 """
 
 from __future__ import annotations
@@ -19,23 +14,19 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import resources
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from shlex import quote
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from ssa_operator import __version__
 from ssa_operator.objects.render_result import RenderProblem
 from ssa_operator.operator.crd_files import DefinitionError, short_crd
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.streams import CommandError, OutputFormat, writing
 from ssa_operator.rendering.folder.contained_files import read_text, write_bytes
 from ssa_operator.rendering.folder.folder_settings import SCHEMA
-from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.yaml.validation import GENERATED_NAME
 from ssa_operator.schema.short_schema.field_texts import FORMS, TYPES
 from ssa_operator.schema.short_schema.short_form import short_form
@@ -44,67 +35,11 @@ from ssa_operator.tools.cases.case_runs import load_project, update_case
 from ssa_operator.tools.cases.golden_cases import CASES, PARENT, PROBLEMS
 from ssa_operator.tools.offline.parent_documents import read_objects
 from ssa_operator.tools.offline.template_folders import crd_kinds
-from ssa_operator.tools.permissions.needed_permissions import Files, OperatorSettings, needed_permissions
-from ssa_operator.tools.permissions.printed_permissions import values_text
 from ssa_operator.tools.scaffold.definition import marked_text
 from ssa_operator.tools.scaffold.escaped_text import yaml_document
 from ssa_operator.tools.scaffold.names import ResourceNames
 from ssa_operator.tools.scaffold.project import Parts
 from ssa_operator.tools.schema_rules import refuse_invalid_values
-
-PERMISSIONS = PurePosixPath("deploy/permissions.yaml")
-"""The file with the permissions, as `ssa-operator rbac --helm-values` prints them."""
-
-_FILES = {
-    "README.md": "README.md",
-    ".gitignore": "gitignore",
-    ".pre-commit-config.yaml": "pre-commit.yaml",
-    "Makefile": "Makefile",
-    "requirements.txt": "requirements.txt",
-    "Dockerfile": "Dockerfile",
-    "deploy/values.yaml": "deploy/values.yaml",
-    ".github/workflows/operator.yaml": "operator.yaml",
-}
-"""The files of a repository, each with its original in the folder `repository_files`."""
-
-
-class Project(Struct, frozen=True, kw_only=True):
-    """The names in the files."""
-
-    name: str
-    """The name of the operator, and of its folder, image and release."""
-    names: ResourceNames
-    """The names of its first resource."""
-    version: str
-    """The version of ssa-operator."""
-    declared: PurePosixPath
-    """The file that declares the resource."""
-    has_crds: bool
-    """Whether it has the folder `crds`."""
-
-
-def repository(project: Project) -> Mapping[PurePosixPath, str]:
-    """The text of each file by its path in the repository, without `PERMISSIONS`."""
-    originals = resources.files("ssa_operator.tools.scaffold") / "repository_files"
-    words = {
-        "name": project.name,
-        "version": project.version,
-        "kind": project.names.kind,
-        "folder": project.names.folder,
-        "singular": project.names.singular,
-        "declared": str(project.declared),
-        "what": "its API in short" if project.declared.name == SCHEMA else "the CRD",
-        "sources": "templates and CRDs" if project.has_crds else "templates",
-        "crds": "COPY crds crds\n" if project.has_crds else "",
-    }
-    return {PurePosixPath(path): _filled((originals / name).read_text("utf-8"), words) for path, name in _FILES.items()}
-
-
-def _filled(text: str, words: Mapping[str, str]) -> str:
-    """The text with each `@word@` replaced."""
-    for word, value in words.items():
-        text = text.replace(f"@{word}@", value)
-    return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +65,6 @@ def write_resource(
     *,
     from_crd: Path | None,
     as_crd: bool,
-    project: Path | None,
     given: Sequence[Path],
     output: OutputFormat,
     dry_run: bool,
@@ -138,15 +72,13 @@ def write_resource(
     """Write the files of a resource, or print them with `dry_run`. Raises CommandError.
 
     `from_crd` is the file of its CRD or short schema, `as_crd` is whether the resource has a CRD in place of a short
-    schema, and `project` is the folder of a whole repository, None without one. A folder of `given` may be a link.
+    schema. A folder of `given` may be a link.
     """
     path, text = _api(made, folders, from_crd, as_crd=as_crd)
     files = _with_expected({path: text, **_files(made, folders)}, made, folders)
     if problems := files.get(folders.case(made.names) / PROBLEMS):
         note = f"the operator reports problems for the object of the golden case: {'; '.join(problems.splitlines())}"
         made = replace(made, notes=[*made.notes, note])
-    if project is not None:
-        files = {**_project_files(project, made, folders, path), **files}
     for name, each in made.given_crds.items():
         path = folders.crds / f"{name}.yaml"
         if path.is_file() and read_text(path) == yaml_document(each):
@@ -166,13 +98,11 @@ def write_resource(
     _report(files, made, output)
     if output is OutputFormat.TABLE:
         with_crds = kept or any(each.parent == folders.crds for each in files)
-        streams.line(f"next: {next_step(folders, project, with_crds=with_crds)}")
+        streams.line(f"next: {next_step(folders, with_crds=with_crds)}")
 
 
-def next_step(folders: Folders, project: Path | None, *, with_crds: bool) -> str:
+def next_step(folders: Folders, *, with_crds: bool) -> str:
     """The command after `new`: it runs what is written, on a local cluster."""
-    if project is not None:
-        return f"cd {quote(str(project))} && ssa-operator dev"
     crds = {"crds": folders.crds} if with_crds else {}
     usual = {"templates": folders.templates, **crds, "examples": folders.examples}
     named = [f"--{name} {quote(str(folder))}" for name, folder in usual.items() if folder != Path(name)]
@@ -262,31 +192,6 @@ def _files(made: Parts, folders: Folders) -> dict[Path, str]:
     if not made.open_places:
         files[folders.case(names) / PARENT] = yaml_document(made.case_parent or made.example)
     return files
-
-
-def _project_files(folder: Path, made: Parts, folders: Folders, api: Path) -> dict[Path, str]:
-    """The files of a repository around the resource that a file declares. Raises CommandError if its name is none for a
-    release.
-    """
-    name = folder.resolve().name
-    if not re.fullmatch(r"[a-z]([a-z0-9-]{0,40}[a-z0-9])?", name):
-        raise CommandError(
-            f"{name!r} becomes the name of the image and the release; name the folder with lower-case letters, digits "
-            "and dashes, beginning with a letter (at most 42)",
-            code=2,
-        )
-    with _drafted(made, folders) as drafts:
-        read = Files(
-            templates=[drafts.templates],
-            installation=Installation(namespace="ssa-operator"),
-            crds=[drafts.crds],
-            examples=[drafts.examples],
-        )
-        needed = needed_permissions(read, OperatorSettings(namespace="ssa-operator"))
-    has_crds = api.parent == folders.crds or bool(made.given_crds)
-    declared = PurePosixPath(api.relative_to(folder).as_posix())
-    texts = repository(Project(name=name, names=made.names, version=__version__, declared=declared, has_crds=has_crds))
-    return {folder / path: text for path, text in {**texts, PERMISSIONS: values_text(needed)}.items()}
 
 
 def _with_expected(files: Mapping[Path, str], made: Parts, folders: Folders) -> dict[Path, str]:

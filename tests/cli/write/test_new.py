@@ -88,12 +88,6 @@ async def test_nothing_is_overwritten_and_all_that_exists_is_named(tmp_path: Pat
     assert template.read_text() == "mine"
 
 
-async def test_the_folder_of_a_project_is_no_option() -> None:
-    code, _, error = await run("new", "Shop", "--dry-run", "--project", "--field=size:int")
-    assert code == 2
-    assert "--project needs a folder before --field=size:int, as in --project shop" in error
-
-
 async def test_a_dry_run_prints_the_files_and_writes_nothing(tmp_path: Path) -> None:
     code, out, _ = await new(tmp_path, "Thing", f"--group={GROUP}", "--dry-run")
     assert code == 0

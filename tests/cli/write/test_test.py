@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import signal
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.cli.process import in_terminal, run, started
-from tests.tools.cases.test_golden_cases import PARENT, TEMPLATE, project, update
+from tests.cli.process import in_terminal, run
+from tests.tools.cases.test_golden_cases import PARENT, TEMPLATE, project
 
 
 async def test_the_life_of_a_case(tmp_path: Path) -> None:
@@ -101,23 +100,3 @@ async def test_coverage_names_what_no_case_reaches(tmp_path: Path) -> None:
     (other / "parent.yaml").write_text(PARENT.replace("text: a", "text: b"))
     code, out, _ = await run("test", str(tmp_path), "--update", "--coverage-min=100")
     assert (code, out.splitlines()[-1]) == (0, "coverage: 100 %, 10 of 10 lines and branches")
-
-
-@pytest.mark.exhaustive
-async def test_watch_runs_again_after_each_change_until_interrupted(tmp_path: Path) -> None:
-    case = project(tmp_path)
-    template = tmp_path / "templates" / "echoes.example.com" / "a.yaml.j2"
-    async with started("test", str(tmp_path), "--watch") as watched:
-        await watched.prints("1 case: 1 differs")
-        update(case)
-        await watched.prints("1 case: 1 passed")
-        watched.printed.clear()
-        template.write_text(TEMPLATE + "{% if %}\n")
-        await watched.prints("1 case: 1 invalid")
-        template.write_text(TEMPLATE)
-        await watched.prints("1 case: 1 passed")
-        watched.printed.clear()
-        (case / "waits.txt").write_text("nothing\n")
-        await watched.prints("1 case: 1 differs")
-        watched.process.send_signal(signal.SIGINT)
-        assert await watched.ended() == 130

@@ -1,4 +1,4 @@
-"""Sequences of spec changes in files, as `ssa-operator test --explore` keeps them and `--replay` plays them.
+"""Sequences of spec changes in files, as an exploration keeps them and `--replay` plays them.
 
 Promises:
 - A file that was written gives the same parent and the same changes when it is read.
@@ -21,9 +21,9 @@ from ssa_operator.objects.render_result import Document
 from ssa_operator.operator.process.streams import CommandError, writing
 from ssa_operator.rendering.folder.contained_files import write_bytes
 from ssa_operator.rendering.folder.object_files import FileError, load_objects
-from ssa_operator.schema.spec_changes import REMOVED, PatchError, SpecChange, simpler
-from ssa_operator.tools.exploration.results import ExplorationRule, Played
 from ssa_operator.tools.printing import canonical_text
+from tests.exploration.results import ExplorationRule, Played
+from tests.exploration.spec_changes import REMOVED, PatchError, SpecChange, simpler
 
 API_VERSION = "ssa-operator.dev/v1"
 KIND = "ExploredSequence"
@@ -69,7 +69,7 @@ def read_sequence(path: Path) -> tuple[ExploredSequence, Document]:
     except FileError as error:
         raise CommandError("\n".join(map(str, error.problems)), code=2) from error
     if len(documents) != 1 or documents[0].body.get("kind") != KIND:
-        raise CommandError(f"{path} is no {KIND}; name a file that test --explore wrote", code=2)
+        raise CommandError(f"{path} is no {KIND}; name a file that the exploration wrote", code=2)
     body = documents[0].body
     parent, steps = body.get("parent"), body.get("steps")
     if not isinstance(parent, Mapping) or not {"apiVersion", "kind", "metadata"} <= parent.keys():

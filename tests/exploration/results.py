@@ -33,7 +33,7 @@ from ssa_operator.objects.source_location import FieldPath, SourceLocation, fiel
 from ssa_operator.reconcile.outcome import Result
 from ssa_operator.reconcile.secrets.content_fields import ContentFields, hidden_in_live, prefix_of
 from ssa_operator.reconcile.status.report import Report
-from ssa_operator.schema.spec_changes import SpecChange
+from tests.exploration.spec_changes import SpecChange
 
 ABSENT = "(absent)"
 """The placeholder for a field or an object that one of the two lacks."""

@@ -11,7 +11,7 @@ from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import SourceLocation
-from ssa_operator.tools.exploration.explored_parents import Namespaces
+from tests.exploration.explored_parents import Namespaces
 from tests.operator.harness import PATIENCE, Desk
 from tests.operator.limited_accounts import acting_as, allowed_everywhere
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ssa_operator.schema.spec_changes import SpecChange
-from ssa_operator.tools.exploration.explored_sequences import shortest_sequence
-from ssa_operator.tools.exploration.results import ExplorationRule, Failure, Played
+from tests.exploration.explored_sequences import shortest_sequence
+from tests.exploration.results import ExplorationRule, Failure, Played
+from tests.exploration.spec_changes import SpecChange
 
 
 def change(name: str, value: object) -> SpecChange:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.secret_fields import HIDDEN
 from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT
-from ssa_operator.tools.exploration.results import (
+from tests.exploration.results import (
     ABSENT,
     ChildState,
     Names,

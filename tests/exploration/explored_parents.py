@@ -38,8 +38,8 @@ from ssa_operator.reconcile.reconciler import Reconciled
 from ssa_operator.reconcile.secrets.content_fields import fields_of_child
 from ssa_operator.reconcile.secrets.redacted_report import crash_text
 from ssa_operator.reconcile.status.report import Report
-from ssa_operator.tools.exploration.results import ExploredObject, Names, Phase, Settled, child_state, unnamed_failures
 from ssa_operator.tools.offline.file_parents import FileParents
+from tests.exploration.results import ExploredObject, Names, Phase, Settled, child_state, unnamed_failures
 
 T = TypeVar("T")
 

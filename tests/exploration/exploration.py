@@ -1,4 +1,4 @@
-"""`ssa-operator test --explore` and `--replay`: plays sequences of changes on a cluster.
+"""Plays sequences of changes on a cluster.
 
 Promises:
 - The local control plane is stopped if it was started here.
@@ -24,18 +24,18 @@ from ssa_operator.operator.shared_informers import ParentError
 from ssa_operator.tools import printing
 from ssa_operator.tools.cases.case_suites import Suite, load_suite
 from ssa_operator.tools.cases.golden_cases import INVALID
-from ssa_operator.tools.exploration.explored_kinds import explored_kind
-from ssa_operator.tools.exploration.explored_parents import ExploredParents
-from ssa_operator.tools.exploration.explored_sequences import read_sequence
-from ssa_operator.tools.exploration.explorer import Explorer
-from ssa_operator.tools.exploration.folder_exploration import (
+from ssa_operator.tools.offline.file_parents import opened
+from tests.exploration.explored_kinds import explored_kind
+from tests.exploration.explored_parents import ExploredParents
+from tests.exploration.explored_sequences import read_sequence
+from tests.exploration.explorer import Explorer
+from tests.exploration.folder_exploration import (
     ExploredFolder,
     FolderExploration,
     SequenceOptions,
     exploration_data,
     exploration_lines,
 )
-from ssa_operator.tools.offline.file_parents import opened
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

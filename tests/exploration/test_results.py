@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ssa_operator.objects.identity import Identity
-from ssa_operator.tools.exploration.results import (
+from tests.exploration.results import (
     ChildState,
     ExplorationRule,
     FieldState,

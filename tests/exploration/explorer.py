@@ -18,9 +18,8 @@ from dataclasses import replace
 from typing import Any
 
 from ssa_operator.objects.json_codec import encode
-from ssa_operator.schema.spec_changes import PatchError, SpecChange, changed
-from ssa_operator.tools.exploration.explored_parents import UNREADY_QUIET, ExploredParent, ExploredParents
-from ssa_operator.tools.exploration.results import (
+from tests.exploration.explored_parents import UNREADY_QUIET, ExploredParent, ExploredParents
+from tests.exploration.results import (
     ChildDifference,
     ChildState,
     ExplorationRule,
@@ -35,6 +34,7 @@ from ssa_operator.tools.exploration.results import (
     own_failure,
     variation,
 )
+from tests.exploration.spec_changes import PatchError, SpecChange, changed
 
 
 class NewParents:

@@ -1,4 +1,4 @@
-"""The kinds that `ssa-operator test --explore` changes, with their schemas.
+"""The kinds that an exploration changes, with their schemas.
 
 Promises:
 - The schema of a folder's parents is that of the CRD in the files, else that of the CRD in the cluster, else that of a

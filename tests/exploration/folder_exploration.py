@@ -27,19 +27,20 @@ from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.rendering.possible_manifests import template_contents
-from ssa_operator.schema.spec_changes import SpecChange, draw_change
 from ssa_operator.tools.cases.case_runs import CaseProject
 from ssa_operator.tools.cases.case_suites import Suite, suite_cases
 from ssa_operator.tools.cases.golden_cases import CASES, INVALID, read_case
-from ssa_operator.tools.exploration.explored_kinds import ExploredKind, with_read_metadata, with_room_for_metadata
-from ssa_operator.tools.exploration.explored_sequences import (
+from ssa_operator.tools.offline.parent_documents import read_objects
+from ssa_operator.tools.offline.project_folders import examples_of
+from tests.exploration.explored_kinds import ExploredKind, with_read_metadata, with_room_for_metadata
+from tests.exploration.explored_sequences import (
     PATTERN,
     ExploredSequence,
     read_sequence,
     shortest_sequence,
 )
-from ssa_operator.tools.exploration.explorer import Explorer, from_changes
-from ssa_operator.tools.exploration.results import (
+from tests.exploration.explorer import Explorer, from_changes
+from tests.exploration.results import (
     ABSENT,
     ChildDifference,
     ExplorationRule,
@@ -48,8 +49,7 @@ from ssa_operator.tools.exploration.results import (
     Phase,
     Played,
 )
-from ssa_operator.tools.offline.parent_documents import read_objects
-from ssa_operator.tools.offline.project_folders import examples_of
+from tests.exploration.spec_changes import SpecChange, draw_change
 
 SHOWN_DIFFERENCES = 10
 
@@ -278,7 +278,7 @@ class FolderExploration:
             body = subject.parent.body
             schema = with_read_metadata(kind.schema(body["apiVersion"]), self._contents, body)
             # Not the hash of the text: Python's differs between processes.
-            chance = random.Random(f"{options.seed}/{self._folder.name}/{number}")  # noqa: S311 - no secret
+            chance = random.Random(f"{options.seed}/{self._folder.name}/{number}")
 
             def draw(body: Mapping[str, Any], chance: random.Random = chance, schema: Any = schema) -> Any:
                 late = options.seconds and time.monotonic() - began > options.seconds

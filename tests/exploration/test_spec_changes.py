@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from ssa_operator.schema.crd_schema import object_schema
 from ssa_operator.schema.new_object import new_object
-from ssa_operator.schema.spec_changes import (
+from ssa_operator.schema.variants import risky_values
+from tests.exploration.spec_changes import (
     REMOVED,
     SMALL,
     PatchError,
@@ -25,7 +26,6 @@ from ssa_operator.schema.spec_changes import (
     draw_change,
     simpler,
 )
-from ssa_operator.schema.variants import risky_values
 from tests.packaging.checkout import ROOT
 
 CRDS = [*sorted(ROOT.glob("crds/*.yaml")), *sorted(ROOT.glob("examples/*/crds/*.yaml"))]
