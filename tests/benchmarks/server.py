@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import aiohttp
-import msgspec
 from yarl import URL
 
 from ssa_operator.devcluster.cluster import Cluster, ClusterSpec, start
@@ -148,11 +147,6 @@ class Server:
         await self._cluster.stop_component("kube-apiserver")
         self._cluster = await self._cluster.start_component("kube-apiserver")
         await self._cluster.wait_until_ready()
-
-    async def version(self) -> str:
-        """The API server's version."""
-        answer = await self.client.send(calls.raw_get("/version"))
-        return str(msgspec.json.decode(answer.body)["gitVersion"])
 
     async def create_namespace(self, name: str) -> None:
         """Create a namespace."""

@@ -83,15 +83,8 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Any:
     output = folder / "small.json"
     environment = os.environ | {STATE_DIRECTORY_VARIABLE: str(folder)}
     sizes = ["--parents=30", "--samples=5", "--idle=1", "--rounds=1"]
-    command = [
-        sys.executable,
-        "-m",
-        "tests.benchmarks.peers",
-        *sizes,
-        f"--output={output}",
-        "raw",
-        "ssa-operator-changed",
-    ]
+    sizes += [f"--output={output}", "raw", "ssa-operator-changed"]
+    command = [sys.executable, "-m", "tests.benchmarks", "peers", *sizes]
     ended = subprocess.run(command, cwd=workload.ROOT, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     return json.loads(output.read_text())

@@ -1,11 +1,11 @@
-// Builds ssa_operator/web/static from src. The same sources give the same bytes.
+// Builds ../static from src. The same sources give the same bytes.
 import { build } from "esbuild";
 import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const here = dirname(fileURLToPath(import.meta.url));
-const out = process.argv[2] ?? join(here, "..", "ssa_operator", "web", "static");
+const out = process.argv[2] ?? join(here, "..", "static");
 
 await mkdir(out, { recursive: true });
 await build({
