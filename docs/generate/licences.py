@@ -1,7 +1,7 @@
 """Makes the table of licences in docs/supply-chain.md from the software bill of materials.
 
 Promises:
-- The table has what the runtime image has: the pins of constraints/runtime.txt that are installed here.
+- The table has what the runtime image has: the pins of deploy/constraints/runtime.txt that are installed here.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def bill_of_materials() -> bytes:
 
 def runtime_components(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """The components of a CycloneDX document that the runtime image has, in alphabetical order."""
-    pins = dict(_PIN.findall((ROOT / "constraints" / "runtime.txt").read_text(encoding="utf-8")))
+    pins = dict(_PIN.findall((ROOT / "deploy" / "constraints" / "runtime.txt").read_text(encoding="utf-8")))
     found = [each for each in document["components"] if pins.get(_normalized(each["name"])) == each["version"]]
     return sorted(found, key=lambda each: _normalized(each["name"]))
 
