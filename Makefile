@@ -86,7 +86,7 @@ manifests: $(INSTALLED) ## Write dist/install.yaml: the CRDs and deploy/base in 
 	$(BIN)/kubectl kustomize deploy/base | sed 's|image: ssa-operator$$|image: $(IMAGE)|' >> dist/install.yaml.new
 	mv dist/install.yaml.new dist/install.yaml
 
-COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-strip-extras \
 	--no-emit-index-url --no-emit-find-links $(ARGS)
 # The parts of dev.txt. Building takes the first one alone, a release the first two and runtime.txt; all have each pin once.
 PARTS = 'BEGIN { split("run|Building|A release|The rest", title, "|") } FNR == 1 && ++part > 1 { print "\# " title[part] ":" } \
