@@ -90,7 +90,7 @@ COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --p
 	--no-emit-index-url --no-emit-find-links $(ARGS)
 # The parts of dev.txt. Building takes the first one alone, a release the first two and runtime.txt; all have each pin once.
 PARTS = 'BEGIN { split("run|Building|A release|The rest", title, "|") } FNR == 1 && ++part > 1 { print "\# " title[part] ":" } \
-	/^[a-z]/ { shown = !seen[$$0]++ || part == 2 } part > 1 && shown'
+	/^[a-z]/ { shown = !seen[$$0]++ || part == 2 } part > 1 && shown && !/-c build/'
 NEW := build/constraints
 
 constraints: ## Pin the dependencies of pyproject.toml in deploy/constraints; ARGS=--upgrade for newer versions (needs uv)
