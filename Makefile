@@ -60,7 +60,7 @@ bench: $(INSTALLED) ## Run the benchmark of a name: ARGS="peers --small"; withou
 site: export REPOSITORY_URL := $(or $(REPOSITORY_URL),$(shell git config remote.origin.url | sed -n 's|^git@\([^:]*\):|https://\1/|; s|\.git$$||; /^https*:/p'),https://github.com/OWNER/NAME)
 site: $(INSTALLED) ## Build the documentation site in build/html; REPOSITORY_URL=ADDRESS for links to sources
 	$(BIN)/python -m docs.generate.site
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --config-file docs/mkdocs.yml
 
 web: ## Build the web view (ssa_operator/web/static) from ssa_operator/web/page (needs npm)
 	cd ssa_operator/web/page && npm ci --no-audit --no-fund && npm run check && npm run build

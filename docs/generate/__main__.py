@@ -1,8 +1,6 @@
-"""`python -m docs.generate`: writes docs/commands, docs/reference and the table of licences.
-
-With `transcripts` it writes what the commands of all pages print, with `schemas` the schemas of Kubernetes' kinds that
-come with the package, with `diagrams` the images in docs/diagrams, with `picture` the pictures of the screen of
-`ssa-operator dev` and of the web view, and with `recording` the session that makes an operator of a chart.
+"""`python -m docs.generate PART` writes what a program makes and git has: `transcripts` what the commands of all pages
+print, `schemas` the schemas of Kubernetes' kinds that come with the package, `diagrams` the images in docs/diagrams,
+`picture` the screen of `ssa-operator dev` and the web view, and `recording` how a chart becomes an operator.
 """
 
 from __future__ import annotations
@@ -10,23 +8,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from docs.generate import (
-    command_pages,
-    diagrams,
-    licences,
-    picture,
-    recording,
-    reference_pages,
-    schemas,
-    screenshots,
-    transcripts,
-)
+from docs.generate import diagrams, picture, recording, schemas, screenshots, transcripts
 
 
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m docs.generate", description=__doc__)
-    parser.add_argument("part", choices=("commands", "diagrams", "picture", "recording", "schemas", "transcripts"))
+    parser.add_argument("part", choices=("diagrams", "picture", "recording", "schemas", "transcripts"))
     parser.add_argument("pages", nargs="*", help="pages of transcripts (default: all that have commands)")
     options = parser.parse_args()
     if options.part == "diagrams":
@@ -49,9 +37,6 @@ def main() -> None:
         for page, text in asyncio.run(transcripts.made_again(options.pages)):
             page.write_text(text, encoding="utf-8")
             print(f"{page.relative_to(transcripts.ROOT)} has changed")
-    command_pages.write()
-    reference_pages.write()
-    licences.write()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Makes the table of licences in docs/supply-chain.md from the software bill of materials.
+"""Makes the table of licences from the software bill of materials.
 
 Promises:
 - The table has what the runtime image has: the pins of deploy/constraints/runtime.txt that are installed here.
@@ -10,19 +10,19 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ssa_operator.cli import reference
+
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "supply-chain.md"
-_TABLE = re.compile(r"(<!-- licences: begin -->\n).*(<!-- licences: end -->)", re.DOTALL)
 _PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s\\]+)", re.MULTILINE)
 _CLASSIFIER = re.compile(r"License :: (?:OSI Approved :: )?")
 
 
 def bill_of_materials() -> bytes:
-    """The CycloneDX document of the Python environment that runs this, as JSON. `make sbom` validates it, too."""
+    """The CycloneDX document of the Python environment that runs this, as JSON."""
     program = Path(sys.executable).with_name("cyclonedx-py")
     command: list[str | Path] = [
         program,
@@ -38,8 +38,8 @@ def bill_of_materials() -> bytes:
 
 def runtime_components(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """The components of a CycloneDX document that the runtime image has, in alphabetical order."""
-    pins = dict(_PIN.findall((ROOT / "deploy" / "constraints" / "runtime.txt").read_text(encoding="utf-8")))
-    found = [each for each in document["components"] if pins.get(_normalized(each["name"])) == each["version"]]
+    pins = set(_PIN.findall((ROOT / "deploy" / "constraints" / "runtime.txt").read_text(encoding="utf-8")))
+    found = [each for each in document["components"] if (_normalized(each["name"]), each["version"]) in pins]
     return sorted(found, key=lambda each: _normalized(each["name"]))
 
 
@@ -51,17 +51,11 @@ def licences(component: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(spdx) or tuple(_CLASSIFIER.sub("", each["name"]) for each in declared if "name" in each)
 
 
-def page(text: str, components: Iterable[Mapping[str, Any]]) -> str:
-    """The page with the table of these components."""
-    rows = [f"| {each['name']} | {each['version']} | {', '.join(licences(each))} |" for each in components]
-    table = "\n".join(("| package | version | licence |", "|---|---|---|", *rows))
-    return _TABLE.sub(lambda found: f"{found[1]}{table}\n{found[2]}", text)
-
-
-def write() -> None:
-    """Write the table."""
+def table() -> str:
+    """The table of the components of the runtime image."""
     components = runtime_components(json.loads(bill_of_materials()))
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), components), encoding="utf-8")
+    rows = ((each["name"], each["version"], ", ".join(licences(each))) for each in components)
+    return reference.table(("package", "version", "licence"), rows)
 
 
 def _normalized(name: str) -> str:

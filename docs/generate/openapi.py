@@ -1,4 +1,4 @@
-"""Makes docs/reference/openapi.json, the OpenAPI document of the web view's JSON, from its paths and types.
+"""Makes the OpenAPI document of the web view's JSON from its paths and types.
 
 Promises:
 - A description is the docstring of a type or of a field.
@@ -12,7 +12,6 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -43,13 +42,8 @@ the reason why there is no value; with `gone`, too, the object is deleted, and t
 `message` and the HTTP `status` of a reader who may no longer read this, and ends the stream."""
 
 
-def text() -> str:
-    """The document."""
-    return json.dumps(document(), indent=1, ensure_ascii=False) + "\n"
-
-
 def document() -> dict[str, Any]:
-    """The document as a value."""
+    """The document."""
     named = (each for operation in OPERATIONS.values() for each in (operation.answer, operation.body))
     types = [each for each in dict.fromkeys(named) if each is not None]
     schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")

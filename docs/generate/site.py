@@ -5,7 +5,7 @@ Promises:
 - The README and the other pages outside of docs are pages of the site, too. Nobody copies them.
 - A link to anything else in the repository leads to the repository.
 - A bar in a table's code is a bar. GitHub needs a backslash before it, and MkDocs shows that.
-- Python alone suffices, and no generator of sites has to run this module: it may be replaced by another one.
+- The pages that the code says are made at each build. They are not in git, so no page of the repository links to one.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+
+from docs.generate import reference_pages
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,21 +32,13 @@ _TARGET = re.compile(r"""(\]\(|\b(?:src|href)=")(?!\w+:|[#/])([^)#"\s]+)""")
 
 
 def sources() -> dict[str, str]:
-    """The files of the site: path in the repository, path on the site."""
+    """The files of the site that are in git: path in the repository, path on the site."""
     found = {"README.md": "index.md", "docs/README.md": "pages.md"}
     found |= {f"{name}.md": f"{name.lower()}.md" for name in ("CONTRIBUTING", "SECURITY", "CHANGELOG")}
-    for folder, prefix, pattern in (
-        ("examples", "", "README.md"),
-        ("docs", "docs/", "*.md"),
-        ("docs", "docs/", "*.svg"),
-        ("docs", "docs/", "*.png"),
-        ("docs", "docs/", "*.css"),
-    ):
-        for path in sorted((ROOT / folder).rglob(pattern)):
-            name = path.relative_to(ROOT).as_posix()
-            # Those are parts of the pages in docs/commands.
-            if not name.startswith("docs/generate/"):
-                found.setdefault(name, name.removeprefix(prefix))
+    patterns = ("examples/**/README.md", "docs/*.md", "docs/*.svg", "docs/*.png", "docs/*.css", "docs/diagrams/*.svg")
+    for path in sorted(path for pattern in patterns for path in ROOT.glob(pattern)):
+        name = path.relative_to(ROOT).as_posix()
+        found.setdefault(name, name.removeprefix("docs/"))
     return found
 
 
@@ -86,14 +80,16 @@ def _outside_of_code(text: str, change: Callable[[str], str]) -> str:
 def write(folder: Path, repository: str) -> None:
     """Write all files of the site into a folder, and remove what was there."""
     shutil.rmtree(folder, ignore_errors=True)
+    texts: dict[str, str | bytes] = {
+        path: _outside_of_code(text, _with_bars) for path, text in reference_pages.pages().items()
+    }
     for source, path in sources().items():
-        target = folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if target.suffix == ".md":
-            text = (ROOT / source).read_text(encoding="utf-8")
-            target.write_text(with_links_of_the_site(text, source, repository), encoding="utf-8")
-        else:
-            shutil.copyfile(ROOT / source, target)
+        content = (ROOT / source).read_bytes()
+        page = path.endswith(".md")
+        texts[path] = with_links_of_the_site(content.decode(), source, repository) if page else content
+    for path, text in texts.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(text if isinstance(text, bytes) else text.encode())
 
 
 if __name__ == "__main__":

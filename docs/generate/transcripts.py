@@ -92,14 +92,10 @@ class Command:
         return f"$ {self.text}\n{self.output}"
 
 
-GENERATED = ROOT / "docs" / "commands"
-"""The folder whose pages have the transcripts of docs/generate/commands."""
-
-
 def pages() -> list[Path]:
-    """All pages with commands, without the generated ones."""
-    found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
-    return [page for page in found if page.parent != GENERATED and _BLOCK.search(page.read_text(encoding="utf-8"))]
+    """All pages with commands."""
+    found = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
+    return [page for page in found if _BLOCK.search(page.read_text(encoding="utf-8"))]
 
 
 def resource(page: Path) -> str:

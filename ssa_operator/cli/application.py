@@ -4,7 +4,7 @@ Promises:
 - The help lists commands and options by topic, without rich, whose import takes half of the time of `--help`.
 - The help and the errors have the name under which the user started the command: `ssa-operator` or `kubectl ssa`.
 - The user can set every option of a command as the environment variable `SSA_OPERATOR_<NAME>`.
-- `-h` and `help COMMAND` show a command's help, and `version` the version.
+- `-h` and `help COMMAND` show a command's help, `help TOPIC` a part of the reference, and `version` the version.
 - A command or an option of another tool leads to what does the same here.
 - Every error is one line on standard error, never a traceback. `--debug` adds the traceback, without the messages of
   unexpected errors, because these may quote a Secret.
@@ -30,7 +30,7 @@ from typer._click import Context, HelpFormatter, Parameter
 from typer._click.exceptions import ClickException, NoArgsIsHelpError, NoSuchOption, UsageError
 from typer.core import TyperCommand, TyperGroup
 
-from ssa_operator.cli.topics import TOPICS
+from ssa_operator.cli.topics import REFERENCE, TOPICS
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.streams import UNWRITABLE, CommandError
 
@@ -75,6 +75,11 @@ class Group(TyperGroup):
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         match args:
+            case ["help", topic] if ctx.parent is None and topic in REFERENCE:
+                from ssa_operator.cli import reference
+
+                streams.data(reference.text(topic, self))
+                raise typer.Exit
             case ["help", *words]:
                 args = [*words, "--help"]
             case ["version", *words] if ctx.parent is None:

@@ -19,7 +19,7 @@ from ssa_operator import __version__
 from ssa_operator.cli import application
 from ssa_operator.cli.application import Application
 from ssa_operator.cli.shared_options import example
-from ssa_operator.cli.topics import MODULES
+from ssa_operator.cli.topics import MODULES, REFERENCE
 from ssa_operator.operator.process import streams
 
 GC_THRESHOLD = 10_000
@@ -37,6 +37,7 @@ def application_of(names: Iterable[str] = MODULES) -> Application:
         name="ssa-operator",
         help="A folder of Jinja templates is a Kubernetes operator.",
         epilog="ssa-operator help COMMAND, or COMMAND -h, shows the help of a command.\n"
+        f"ssa-operator help TOPIC shows the reference: {', '.join(REFERENCE)}.\n"
         "Exit codes: 0 success, 1 failure (diff: differences), 2 wrong usage (diff: failure), 130 interrupted.",
         # kubectl completes its plugins by another program.
         add_completion=application.program() == "ssa-operator",

@@ -23,3 +23,6 @@ MODULES: Mapping[str, str] = MappingProxyType(
     {command: f"ssa_operator.cli.{room}.{command}" for room, commands in _ROOMS.values() for command in commands}
 )
 """The module of each command."""
+
+REFERENCE = ("templates", "metadata", "metrics", "environment", "checks")
+"""The topics of the reference, which `help TOPIC` prints."""

@@ -1,4 +1,4 @@
-"""The paths below `/api/v1` with what each takes and answers, for the OpenAPI document of docs/reference.
+"""The paths below `/api/v1` with what each takes and answers, for the OpenAPI document of the site.
 
 Promises:
 - Each path of `routes.py` is here, and no other.

@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 import re
-import subprocess
-from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
-from docs.generate import transcripts
-from ssa_operator.rendering.yaml.nodes import DocumentError
-from tests.docs.blocks import command_outputs, page_templates, programs, quoted_messages
-from tests.docs.blocks.pages import PAGES, Block, blocks, blocks_of, yaml_values
-from tests.docs.blocks.readers import OTHER_TESTS, READERS, reader_of
-from tests.docs.blocks.typed_commands import Invocation, holds_commands, typed, typed_blocks
-from tests.packaging.checkout import ROOT
-from tests.packaging.test_chart import helm, needs_helm
-
-__all__ = ["helm"]
+from docs.generate import reference_pages
+from tests.docs.blocks.commands import PROGRAMS, holds_commands, invocations
+from tests.docs.blocks.pages import PAGES, Block, blocks, blocks_of
+from tests.docs.blocks.readers import READERS, reader_of
 
 BLOCKS = [block for page in PAGES for block in blocks(page)]
-
-
-def started() -> list[Invocation]:
-    """The programs that the commands of all pages start."""
-    return [each for page in PAGES for found in typed(page).values() for each in found.invocations]
 
 
 @pytest.mark.more_cases
@@ -36,14 +22,11 @@ def test_a_block_has_a_reader_that_finds_nothing_wrong(block: Block) -> None:
     assert list(reader.mistakes(block)) == [], f"the block is {reader.name}"
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=str)
-def test_the_variables_and_annotations_of_a_block_exist(block: Block) -> None:
-    environment = (ROOT / "docs" / "reference" / "environment.md").read_text(encoding="utf-8")
-    metadata = (ROOT / "docs" / "reference" / "metadata.md").read_text(encoding="utf-8")
-    variables = set(re.findall(r"\bSSA_OPERATOR_[A-Z_]+\b", block.text))
-    assert {name for name in variables if f"`{name}`" not in environment} == set()
-    names = set(re.findall(r"\bssa-operator\\?\.dev/[\w-]+", block.text))
-    assert {name for name in names if f"`{name.replace(chr(92), '')}`" not in metadata} == set()
+def test_the_variables_and_annotations_of_all_blocks_exist() -> None:
+    known = "".join(reference_pages.pages()[f"reference/{topic}.md"] for topic in ("environment", "metadata"))
+    pattern = r"\bSSA_OPERATOR_[A-Z_]+\b|\bssa-operator\\?\.dev/[\w-]+"
+    names = {(str(block), name.replace("\\", "")) for block in BLOCKS for name in re.findall(pattern, block.text)}
+    assert [each for each in sorted(names) if f"`{each[1]}`" not in known] == []
 
 
 def test_a_block_in_a_list_and_one_without_a_fence_are_blocks() -> None:
@@ -53,22 +36,6 @@ def test_a_block_in_a_list_and_one_without_a_fence_are_blocks() -> None:
         ("indented", "make test\n", 9, "Other text."),
         ("", "plain\n", 11, "make test"),
     ]
-
-
-def fence(language: str, text: str, page: str = "docs/new.md", before: str = "Text:") -> Block:
-    (block,) = blocks_of(page, f"{before}\n\n```{language}\n{text.rstrip()}\n```\n")
-    return block
-
-
-def mistakes(block: Block) -> Sequence[str]:
-    """What is wrong with a block of a page that doesn't exist."""
-    if holds_commands(block):
-        found = typed_blocks([block])
-        return programs.mistakes(found[block], found.values())
-    if page_templates.is_template(block):
-        return page_templates.render_blocks([block]).mistakes[block]
-    reader = reader_of(block)
-    return ["it has no reader"] if reader is None else list(reader.mistakes(block))
 
 
 CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ name }}\n"
@@ -171,61 +138,13 @@ patches:
     ],
 )
 def test_a_mistake_is_found(language: str, text: str, words: str) -> None:
-    assert words in " ".join(mistakes(fence(language, text)))
-
-
-def test_a_part_of_an_example_and_an_inventory_are_compared() -> None:
-    line = fence("yaml", "gallery.example.com/config: {{ name }}", page="examples/config-rollout/README.md")
-    assert "no template of the example has this line" in " ".join(mistakes_of_reader(line))
-    inventory = fence("json", '[{"group":"","kind":"Node","name":"a"}]', before="`ssa-operator.dev/inventory`:")
-    assert mistakes_of_reader(inventory) != []
-
-
-def mistakes_of_reader(block: Block) -> Sequence[str]:
+    (block,) = blocks_of("docs/new.md", f"Text:\n\n```{language}\n{text.rstrip()}\n```\n")
     reader = reader_of(block)
-    assert reader is not None
-    return list(reader.mistakes(block))
-
-
-def test_yaml_follows_the_rules_of_manifests() -> None:
-    with pytest.raises(DocumentError, match="is there twice"):
-        yaml_values(fence("yaml", "a: 1\na: 2\n"))
+    assert words in ("it has no reader" if reader is None else " ".join(reader.mistakes(block)))
 
 
 def test_no_row_of_a_table_is_for_a_block_that_is_gone() -> None:
     used = {reader.name for reader in map(reader_of, BLOCKS) if reader is not None}
     assert [reader.name for reader in READERS if reader.name not in used] == []
-    names = {invocation.program for invocation in started()}
-    assert [program for program in programs.PROGRAMS if program not in names] == []
-    words = [str(invocation) for invocation in started()]
-    assert [pattern for pattern in programs.WRITTEN if not any(re.search(pattern, each) for each in words)] == []
-    assert all(test.READ for test in OTHER_TESTS)
-    messages = [block.text for block in BLOCKS if (reader := reader_of(block)) and "messages" in reader.name]
-    quoted = " ".join(messages)
-    assert [name for name in quoted_messages.PLAIN_NAMES if not re.search(rf"\b{name}\b", quoted)] == []
-    parts = {text: text.split(quoted_messages.HOLE) for text in quoted_messages.KUBERNETES}
-    assert [text for text, found in parts.items() if not all(part in quoted for part in found)] == []
-
-
-@pytest.mark.parametrize("command", command_outputs.BEGINNINGS)
-def test_a_test_compares_each_output_of_a_command(command: str) -> None:
-    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")]
-    assert any(re.search(rf"""shown\(["']{command}["']\)""", text) for text in texts)
-
-
-def test_every_page_with_a_transcript_is_played() -> None:
-    shown = {block.page for block in BLOCKS if block.language == "console"}
-    played = {page.relative_to(ROOT).as_posix() for page in transcripts.pages()}
-    assert {page for page in shown - played if page not in command_outputs.PAGES} == set()
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(needs_helm[1].args[0], reason="needs Go, which builds helm")
-def test_helm_has_each_option_of_its_commands(helm: Path) -> None:
-    found = [invocation for invocation in started() if invocation.program == "helm"]
-    assert found
-    for invocation in found:
-        command = (helm, invocation.arguments[0], "--help")
-        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        options = {word.partition("=")[0] for word in invocation.arguments if word.startswith("-")}
-        assert {option for option in options if not re.search(rf"(^|\s){option}\b", text)} == set(), str(invocation)
+    started = {words[0] for block in BLOCKS if holds_commands(block) for _, words in invocations(block)}
+    assert sorted(PROGRAMS - started) == []

@@ -1,4 +1,4 @@
-"""The commands of docs/upgrading.md and docs/uninstalling.md: each way ends, and leaves what the page says."""
+"""The commands of docs/upgrading.md, and those to uninstall of docs/install.md: each way ends as the page says."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["client", "desk", "operate", "options", "templates"]
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
-PAGE = (ROOT / "docs" / "uninstalling.md").read_text()
+PAGE = (ROOT / "docs" / "install.md").read_text()
 UPGRADING = (ROOT / "docs" / "upgrading.md").read_text()
 CLEANUP = "ssa-operator.dev/cleanup"
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"
@@ -65,7 +65,7 @@ def wide(templates: Path) -> Path:
 
 def commands(heading: str) -> list[str]:
     """The commands below a heading."""
-    (section,) = re.findall(rf"^## {heading}\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    (section,) = re.findall(rf"^##+ {heading}\n(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL)
     return re.findall(r"^```sh\n(.*?)\n```$", section, re.MULTILINE | re.DOTALL)
 
 
@@ -124,7 +124,7 @@ async def test_everything_goes_while_the_operator_runs(desk: Desk, operate: Oper
     async with installed(desk):
         async with operate(templates=wide):
             await desk.apply_until_ready(echo("web"))
-            assert CLEANUP in await type_in(desk, re.findall(r"^```sh\n(.*?)\n```$", PAGE, re.MULTILINE)[0])
+            assert CLEANUP in await type_in(desk, *commands("Uninstall"))
             await type_in(desk, delete_parents)
             assert await desk.find(ROLES, f"{desk.namespace}-web") is None
             assert await desk.find("configmaps", "web-bye") is not None

@@ -7,7 +7,7 @@ import re
 from tests.docs.blocks.pages import blocks
 from tests.packaging.checkout import ROOT
 
-CHART, TEMPLATE, RESOURCE = blocks("README.md")[:3]
+TEMPLATE, RESOURCE = blocks("README.md")[:2]
 
 READ = (TEMPLATE, RESOURCE)
 """The blocks of pages that these tests read."""
@@ -25,9 +25,13 @@ def test_the_custom_resource_is_the_example() -> None:
     assert RESOURCE.text == (ROOT / "examples" / "echo.yaml").read_text(encoding="utf-8")
 
 
-def test_the_first_command_makes_an_operator_of_a_chart() -> None:
-    assert CHART.text.startswith("helm template ")
-    assert "| ssa-operator new " in " ".join(CHART.text.split())
+def test_nothing_but_the_name_stands_above_the_sentence_that_says_what_it_is() -> None:
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert page.startswith("# ssa-operator\n\n**A folder of Jinja templates is a Kubernetes operator.** ")
+
+
+def test_the_two_commands_are_those_that_run_and_test_the_project() -> None:
+    assert "make run\nmake test\n" in [block.text for block in blocks("README.md")]
 
 
 def test_no_command_of_the_pages_has_a_placeholder_for_the_repository() -> None:

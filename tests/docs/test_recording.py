@@ -28,7 +28,7 @@ def frames(picture: str) -> list[str]:
     return [texts(ET.tostring(each, encoding="unicode")) for each in groups]
 
 
-def test_the_recording_of_the_readme_has_an_error_and_its_repair() -> None:
+def test_the_recording_has_an_error_and_its_repair() -> None:
     shown = "".join(frames(recording.RECORDING.read_text(encoding="utf-8")))
     at = 0
     for words in SHOWN:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -14,12 +13,13 @@ import pytest
 import yaml
 from markdown_it import MarkdownIt
 
+from docs.generate import reference_pages
 from docs.generate.site import sources, with_links_of_the_site, write
 from docs.generate.transcripts import commands
 from tests.docs.browser import BROWSER, measured
 from tests.docs.contrast import color, contrast, properties
+from tests.docs.test_pages import anchors
 from tests.packaging.checkout import ROOT
-from tests.packaging.wheels import offline_pip
 
 REPOSITORY = "https://git.example/ssa"
 
@@ -38,9 +38,12 @@ def pages_of_the_navigation(part: object) -> list[str]:
     return [page for each in parts for page in pages_of_the_navigation(each)]
 
 
+SETTINGS = yaml.load((ROOT / "docs" / "mkdocs.yml").read_text(), _Loader)
+PAGES = sorted(page for page in pages_of_the_navigation(SETTINGS["nav"]) if page.endswith(".md"))
+
+
 def test_every_page_is_in_the_navigation_once() -> None:
-    navigation = yaml.load((ROOT / "mkdocs.yml").read_text(), _Loader)["nav"]
-    assert [name for entry in navigation for name in entry] == [
+    assert [name for entry in SETTINGS["nav"] for name in entry] == [
         "Home",
         "Get started",
         "How-to",
@@ -48,8 +51,7 @@ def test_every_page_is_in_the_navigation_once() -> None:
         "Explanation",
         "Repository",
     ]
-    pages = [path for path in sources().values() if path.endswith(".md")]
-    assert sorted(pages_of_the_navigation(navigation)) == sorted(pages)
+    assert sorted(page for page in [*sources().values(), *reference_pages.pages()] if page.endswith(".md")) == PAGES
 
 
 @pytest.mark.parametrize(
@@ -62,12 +64,11 @@ def test_every_page_is_in_the_navigation_once() -> None:
         ("docs/echo.md", "[a](../examples)", "[a](examples/README.md)"),
         ("docs/echo.md", "[a](../deploy/monitoring)", f"[a]({REPOSITORY}/tree/main/deploy/monitoring)"),
         ("docs/echo.md", "[a](../Makefile)", f"[a]({REPOSITORY}/blob/main/Makefile)"),
-        ("docs/reference/README.md", "[a](../commands/run.md)", "[a](../commands/run.md)"),
         ("README.md", "[a](docs/echo.md)", "[a](echo.md)"),
         ("README.md", "[a](docs/README.md)", "[a](pages.md)"),
-        ("README.md", '<img src="docs/diagrams/reconcile.svg">', '<img src="diagrams/reconcile.svg">'),
+        ("README.md", '<img src="docs/diagrams/architecture.svg">', '<img src="diagrams/architecture.svg">'),
         ("README.md", "[a](https://example.com/b)", "[a](https://example.com/b)"),
-        ("examples/blue-green/README.md", "[a](../../docs/once.md)", "[a](../../once.md)"),
+        ("examples/blue-green/README.md", "[a](../../docs/templates.md)", "[a](../../templates.md)"),
         ("docs/echo.md", "```\n[a](../README.md)\n```\n", "```\n[a](../README.md)\n```\n"),
         ("docs/echo.md", r"| `<a\|b\|c>` | a \| b |", r"| `<a|b|c>` | a \| b |"),
         ("docs/echo.md", r"`a \| b`", r"`a \| b`"),
@@ -77,12 +78,20 @@ def test_a_line_of_github_is_a_line_of_the_site(source: str, text: str, expected
     assert with_links_of_the_site(text, source, REPOSITORY) == expected
 
 
-def test_pages_that_are_gone_leave_nothing_behind(tmp_path: Path) -> None:
+def test_pages_that_are_gone_leave_nothing_behind_and_their_addresses_lead_to_a_heading(tmp_path: Path) -> None:
     folder = tmp_path / "pages"
     folder.mkdir()
     (folder / "former.md").write_text("a")
     write(folder, REPOSITORY)
-    assert sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.*")) == sorted(sources().values())
+    written = {path.relative_to(folder).as_posix() for path in folder.rglob("*.*")}
+    assert written == {*sources().values(), *reference_pages.pages()}
+    (moved,) = [each["redirects"]["redirect_maps"] for each in SETTINGS["plugins"] if "redirects" in each]
+    assert len(moved) > 50
+    assert moved.keys() & written == set()
+    assert {target.partition("#")[0] for target in moved.values()} - written == set()
+    headings = {page: anchors(folder / page) for page in PAGES}
+    targets = [target.split("#") for target in moved.values() if "#" in target]
+    assert [f"{page}#{heading}" for page, heading in targets if heading not in headings[page]] == []
 
 
 class _Html(HTMLParser):
@@ -110,8 +119,7 @@ class _Html(HTMLParser):
 @pytest.fixture(scope="module")
 def site() -> Path:
     """The site as `make site` builds it; a warning fails the build."""
-    environment = os.environ | offline_pip("site.txt")
-    done = subprocess.run(["make", "site"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(["make", "site"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return ROOT / "build" / "html"
 
@@ -131,7 +139,7 @@ def test_a_reader_without_the_internet_sees_the_whole_site_and_can_search_it(sit
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("path", sorted(page for page in sources().values() if page.endswith(".md")))
+@pytest.mark.parametrize("path", PAGES)
 def test_the_site_shows_the_lists_code_and_tables_that_github_shows(site: Path, path: str) -> None:
     """GitHub and MkDocs read Markdown by different rules: of lists in lists, for example."""
     text = (ROOT / "build" / "pages" / path).read_text()
@@ -140,9 +148,6 @@ def test_the_site_shows_the_lists_code_and_tables_that_github_shows(site: Path, 
     shown = _Html((site / html).read_text()).elements
     names = ("h1", "h2", "h3", "li", "pre", "table", "td", "img")
     assert {name: shown[name] for name in names} == {name: expected[name] for name in names}
-
-
-PAGES = sorted(page for page in sources().values() if page.endswith(".md"))
 
 
 class _Article(HTMLParser):

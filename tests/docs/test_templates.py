@@ -1,115 +1,132 @@
 """The examples of docs/templates.md render what the page shows.
 
-A `jinja` block is a template, or the part of one below its head; the block that follows it is what it renders, or the
-text of its error or wait. The first block is the parent, and the one that begins with `objects:` is in the cluster.
+A `jinja` block is a template, or the part of one below its head; a block directly behind it is what it renders, or the
+text of its error or wait. The first object is the parent. A row of the table of filters is an example, too.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
-import yaml
 
-from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.render_result import StatusFields
-from ssa_operator.reconcile.status.author_status import author_status, undeclared_fields
+from ssa_operator.objects.render_result import ReconcileResult
 from ssa_operator.rendering.jinja.folder_files import FolderFiles
+from ssa_operator.rendering.jinja.strategic_merge import LIST_KEYS
 from ssa_operator.rendering.jinja.templates import Surroundings, Templates
 from ssa_operator.rendering.render import render, render_status
-from ssa_operator.schema.crd_schema import status_schema
-from tests.docs.blocks.pages import Example, ExamplePage, blocks
+from ssa_operator.tools.editor import vocabulary
+from tests.docs.blocks.pages import Block, blocks
 from tests.packaging.checkout import ROOT
-from tests.rendering.template_files import FOLDER, HEAD, FakeClusterView, live, manifest, templates
+from tests.rendering.template_files import FOLDER, HEAD, FakeClusterView, live, manifest
 
-PAGE = ExamplePage.read(ROOT / "docs" / "templates.md")
-STATUS_TEMPLATES = tuple(
-    block for block in blocks(PAGE.page) if block.language == "yaml" and "{{" in block.text and block not in PAGE.blocks
-)
-"""The templates of the section about the status, which have no result beside them."""
-(DROPPED,) = (block for block in blocks(PAGE.page) if "is dropped:" in block.text)
+PAGE = "docs/templates.md"
+TEXT = (ROOT / PAGE).read_text(encoding="utf-8")
+BLOCKS = blocks(PAGE)
+PARENT = next(block for block in BLOCKS if block.text.startswith("apiVersion: example.com/"))
+VALUES = next(block for block in BLOCKS if "_values.yaml" in block.before)
+EXAMPLES = [
+    (block, after) for block, after in pairwise(BLOCKS) if block.language == "jinja" and after.before.startswith("```")
+]
 
-READ = PAGE.blocks | {*STATUS_TEMPLATES, DROPPED}
+
+def rows() -> Iterator[tuple[str, str]]:
+    """Each expression in the table of filters, and the result beside it."""
+    section = TEXT.partition("\n## Filters and tests\n")[2].partition("\n## ")[0]
+    for line in section.splitlines():
+        if line.startswith("| `"):
+            _, expressions, results, *_ = re.split(r"(?<!\\)\|", line)
+            for expression, result in zip(
+                *(re.findall("`(.*?)`", cell) for cell in (expressions, results)), strict=True
+            ):
+                yield expression.replace(r"\|", "|"), result
+
+
+ROWS = [*rows()]
+
+
+READ = {PARENT, VALUES, *(block for example in EXAMPLES for block in example)}
 """The blocks of pages that these tests read."""
 
+POD = {"spec": {"replicas": 1}, "status": {"observedGeneration": 1, "replicas": 1, "readyReplicas": 1}}
+LIVE = (
+    live("Service", "hello", metadata={"namespace": "default"}, spec={"clusterIP": "10.0.0.7"}),
+    live("ConfigMap", "site", metadata={"namespace": "default"}, data={"domain": "example.com"}),
+    live("Secret", "c", metadata={"namespace": "default"}, data={"password": "Y29ycmVjdCBob3JzZSBiYXR0ZXJ5"}),
+    live("Deployment", "hello", api_version="apps/v1", **POD),
+    live("StatefulSet", "hello", api_version="apps/v1", **POD),
+)
+"""The objects in the cluster."""
 
-def test_the_page_has_examples() -> None:
-    assert len(PAGE.examples) >= 7
+
+def compiled(text: str, name: str = "example.yaml.j2") -> Templates:
+    """The folder of a template, with the page's settings and file."""
+    around = Surroundings(values=VALUES.value, files=FolderFiles({"nginx.conf": b"listen {{ port }};\n"}))
+    companions = {"service.yaml": manifest("Service", "hello")}
+    if name == "_status.yaml.j2":
+        kinds = ("Deployment", "StatefulSet", "Namespace")
+        companions |= {f"{kind}.yaml": manifest(kind, "hello", api_version="apps/v1") for kind in kinds}
+    files = {f"{FOLDER}/{file}": content for file, content in {name: text, **companions}.items()}
+    return Templates(FOLDER, files, "digest", around)
 
 
-@pytest.mark.parametrize("example", PAGE.examples, ids=str)
-def test_an_example_renders_what_the_page_shows(example: Example) -> None:
-    template, expected = example.template.text, example.result
-    head = re.sub("metadata:.*", "", HEAD, flags=re.DOTALL) + "metadata: {name: c}\n\n"
-    if template.startswith("metadata:"):
-        template = template.replace("metadata:\n", "metadata:\n  name: c\n")
-        head = head.partition("metadata:")[0]
-    if "stringData:" in template:
+def in_config_map(text: str) -> str:
+    """A part of a manifest in a whole one."""
+    head = re.sub("metadata:.*", "", HEAD, flags=re.DOTALL)
+    if "stringData:" in text:
         head = head.replace("ConfigMap", "Secret")
-    files = {"example.yaml.j2": head + template, "service.yaml": manifest("Service", "hello")}
-    secret = live("Secret", "c", metadata={"namespace": "default"}, data={"password": "Y29ycmVjdCBob3JzZSBiYXR0ZXJ5"})
-    assert PAGE.values is not None
-    around = Surroundings(
-        values=PAGE.values.value["values"], files=FolderFiles({"nginx.conf": b"listen {{ port }};\n"})
-    )
-    named = {f"{FOLDER}/{name}": text for name, text in files.items()}
-    view = FakeClusterView(children=(*PAGE.live_objects, secret))
-    result = render(Templates(FOLDER, named, "digest", around), PAGE.parent.value, view)
-    if expected.language == "text":
-        waits = [f"{wait.location}: {wait}" for wait in result.waits]
-        assert [*map(str, result.problems), *waits] == [expected.text.strip()]
+    if re.search("^metadata:", text, re.MULTILINE):
+        return head + re.sub("^metadata:\n", "metadata:\n  name: c\n", text, flags=re.MULTILINE)
+    if text.startswith("{% filter"):
+        first, _, rest = text.partition("\n")
+        return f"{first}\n{head}metadata: {{name: c}}\n{rest}"
+    return f"{head}metadata: {{name: c}}\n\n{text}"
+
+
+@pytest.mark.parametrize(("template", "expected"), EXAMPLES, ids=str)
+def test_an_example_renders_what_the_page_shows(template: Block, expected: Block) -> None:
+    view = FakeClusterView(children=LIVE)
+    if "result." in template.text:
+        result = ReconcileResult(ready=True, reason="Ready", message="")
+        status = render_status(compiled(template.text, "_status.yaml.j2"), PARENT.value, view, result=result)
+        assert (status.problems, status.fields) == ((), expected.value)
         return
-    assert (result.problems, result.waits) == ((), ())
-    document, _ = result.documents
+    found = render(compiled(in_config_map(template.text)), PARENT.value, view)
+    if expected.language == "text":
+        assert list(map(str, found.problems)) == [expected.text.strip()]
+        return
+    assert (found.problems, found.waits) == ((), ())
+    document, _ = found.documents
     body = {key: value for key, value in document.body.items() if key not in ("apiVersion", "kind")}
     del body["metadata"]["name"]
     assert {key: value for key, value in body.items() if value != {}} == expected.value
 
 
-def ready(kind: str, name: str = "hello", **fields: Any) -> dict[str, Any]:
-    """A live workload of one replica that is ready."""
-    status = {"observedGeneration": 1, "replicas": 1, "readyReplicas": 1, "currentRevision": "a", "updateRevision": "a"}
-    return live(kind, name, api_version="apps/v1", spec={"replicas": 1}, status=status, **fields)
-
-
-def status_of(text: str, *children: dict[str, Any]) -> StatusFields:
-    """What a `_status.yaml.j2` renders for these live children, each of which has a manifest."""
-    files = {f"{at}.yaml": manifest(body["kind"], body["metadata"]["name"]) for at, body in enumerate(children)}
-    view = FakeClusterView(children=children)
-    found = render_status(templates({"_status.yaml.j2": text, **files}), PAGE.parent.value, view)
+@pytest.mark.parametrize(("expression", "result"), ROWS)
+def test_a_row_of_the_table_of_filters_gives_what_it_shows(expression: str, result: str) -> None:
+    text = in_config_map(f"found:\n  {{{{ {expression} }}}}\nshown:\n  {result}\n")
+    found = render(compiled(text), PARENT.value, FakeClusterView())
     assert found.problems == ()
-    return found
+    body = found.documents[0].body
+    assert body["found"] == body["shown"]
 
 
-def test_the_conditions_of_the_page_are_conditions() -> None:
-    (block,) = (block for block in STATUS_TEMPLATES if block.text.startswith("conditions:"))
-    found = author_status(LiveObject.of(PAGE.parent.value), status_of(block.text, ready("StatefulSet")))
-    assert found.dropped == ()
-    assert found.conditions == (
-        {"type": "DatabaseAvailable", "status": "True", "reason": "PodsReady", "message": "1 pods are ready"},
-    )
+def test_the_page_has_an_example_of_each_filter_and_test() -> None:
+    shown = " ".join([*(block.text for block in BLOCKS), *(expression for expression, _ in ROWS)])
+    words = [*vocabulary.own_filters(), *vocabulary.own_tests()]
+    assert [word for word in words if not re.search(rf"(\||\bis) {word}\b", shown)] == []
 
 
-@pytest.mark.parametrize("at", [0, 1])
-def test_the_fields_of_the_status_are_those_of_children(at: int) -> None:
-    since = "2026-01-31T12:00:00Z"
-    address = live("Service", "hello", spec={"clusterIP": "10.0.0.7"})
-    leaving = live("Namespace", "hello", metadata={"namespace": "", "deletionTimestamp": since})
-    expected = ({"readyReplicas": 1, "address": "10.0.0.7"}, {"deletedAt": since})[at]
-    text = STATUS_TEMPLATES[at].text
-    assert status_of(text, ready("Deployment"), address, leaving).fields == expected
-    assert status_of(
-        text, live("Deployment", "hello"), live("Service", "hello"), live("Namespace", "hello")
-    ).fields in (
-        {"readyReplicas": 0},
-        {},
-    )
+def test_the_pages_for_authors_name_each_function_variable_annotation_and_setting() -> None:
+    pages = TEXT + (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
+    words = [*vocabulary.own_functions(), *vocabulary.variables(), *vocabulary.manifest_annotations()]
+    words += vocabulary.settings()
+    assert [word for word in words if not re.search(rf"`([^`\n]* )?{re.escape(word)}[`(:.]", pages)] == []
 
 
-def test_a_field_that_the_crd_lacks_is_dropped_as_the_page_says() -> None:
-    rendered = status_of("readyReplicas: 1\nurl: x\n")
-    crd = yaml.safe_load((ROOT / "crds" / f"{FOLDER}.yaml").read_text())
-    own = author_status(LiveObject.of(PAGE.parent.value), rendered)
-    dropped = undeclared_fields(own, rendered, status_schema(crd, "v1"))
-    assert [str(each) for each in dropped] == [DROPPED.text.strip()]
+def test_the_page_lists_the_lists_that_merge_item_by_item() -> None:
+    table = TEXT.partition("| key of an item | lists |")[2].partition("\n\n")[0]
+    shown = {name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[2])}
+    assert shown == LIST_KEYS.keys()

@@ -1,8 +1,9 @@
 """The table of the fault matrix in docs/reliability.md.
 
 Promises:
-- A row is a fault. A phase has the seconds to convergence after the fault ended, and the requests during the fault.
-- A phase that a fault can't disturb is a dash. A cell in which the operator broke a promise is marked.
+- A row is a fault: its cells, the longest time from its end until the cluster was right, the most requests of a cell,
+  and what was lost or deleted wrongly in all cells.
+- A row names how many of its cells failed.
 - The page around the table stays as it is.
 """
 
@@ -11,33 +12,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.faults.cell import Outcome
-from tests.faults.story import Phase
 
 BEGIN, END = "<!-- matrix: begin -->", "<!-- matrix: end -->"
+
+_COLUMNS = ("fault", "cells", "longest time", "most requests", "lost", "deleted wrongly")
 
 
 def table(outcomes: Sequence[Outcome], head: str) -> str:
     """The table with its caption `head`, as Markdown."""
-    phases = list(Phase)
+    faults = dict.fromkeys(outcome.fault for outcome in outcomes)
     rows = [
         f"Measured: {head}. {len(outcomes)} cells.",
         "",
-        f"| fault | {' | '.join(phase.value for phase in phases)} | lost | deleted wrongly |",
-        f"|---|{'---|' * len(phases)}---|---|",
+        f"| {' | '.join(_COLUMNS)} |",
+        f"|{'---|' * len(_COLUMNS)}",
+        *(_row(fault, [outcome for outcome in outcomes if outcome.fault == fault]) for fault in faults),
     ]
-    for fault in dict.fromkeys(outcome.fault for outcome in outcomes):
-        cells = {outcome.phase: outcome for outcome in outcomes if outcome.fault == fault}
-        shown = [_cell(cells.get(phase)) for phase in phases]
-        lost = sum(len(outcome.lost) for outcome in cells.values())
-        wrong = sum(len(outcome.wrongly_deleted) for outcome in cells.values())
-        rows.append(f"| {fault} | {' | '.join(shown)} | {lost} | {wrong} |")
     return "\n".join(rows)
 
 
-def _cell(outcome: Outcome | None) -> str:
-    if outcome is None:
-        return "–"
-    return "**failed**" if outcome.failures else f"{outcome.seconds:.1f} s, {outcome.requests}"
+def _row(fault: str, cells: Sequence[Outcome]) -> str:
+    failed = sum(bool(cell.failures) for cell in cells)
+    shown = (
+        fault,
+        f"{len(cells)}, **{failed} failed**" if failed else len(cells),
+        f"{max(cell.seconds for cell in cells):.1f} s",
+        max(cell.requests for cell in cells),
+        sum(len(cell.lost) for cell in cells),
+        sum(len(cell.wrongly_deleted) for cell in cells),
+    )
+    return f"| {' | '.join(map(str, shown))} |"
 
 
 def replaced_table(page: str, new: str) -> str:

@@ -103,12 +103,14 @@ def test_a_hot_loop_is_beyond_the_allowance() -> None:
     assert not Outcome(fault="f", phase=Phase.PRUNE, held=seconds, requests=allowance(seconds)).failures
 
 
-def test_the_table_replaces_the_one_before() -> None:
+def test_the_table_has_the_worst_cell_of_each_fault_and_replaces_the_one_before() -> None:
     outcomes = [
         Outcome(fault="reset", phase=Phase.PRUNE, seconds=1.23, held=6.0, requests=7),
-        Outcome(fault="reset", phase=Phase.RECREATE, problem="TimeoutError"),
+        Outcome(fault="reset", phase=Phase.FINALIZE, seconds=0.4, held=6.0, requests=9, lost=("a Secret",)),
+        Outcome(fault="500", phase=Phase.PRUNE, seconds=0.5, held=6.0, requests=3),
     ]
     made = table(outcomes, "now")
-    assert "| reset | – | – | – | 1.2 s, 7 | **failed** | – | – | – | 0 | 0 |" in made
+    assert "\nMeasured: now. 3 cells." in f"\n{made}"
+    assert "| reset | 2, **1 failed** | 1.2 s | 9 | 1 | 0 |\n| 500 | 1 | 0.5 s | 3 | 0 | 0 |" in made
     page = replaced_table(f"a\n{BEGIN}\nold\n{END}\nb\n", made)
     assert page == f"a\n{BEGIN}\n{made}\n{END}\nb\n"

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from ssa_operator.cli import reference
 from ssa_operator.kube.api import request as calls
 from ssa_operator.operator.metrics import HELD_LIMIT, KINDS_LIMIT, OTHER_KIND, Metrics
 from tests.devcluster.waiting import until
-from tests.operator.harness import ECHOES, ROOT, Desk, Operate, Running, echo, map_template, not_ready_because, only
+from tests.operator.harness import ECHOES, Desk, Operate, Running, echo, map_template, not_ready_because, only
 
 HISTOGRAM_LABELS = {"le"}
 
@@ -21,8 +22,8 @@ REFUSED = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: A_B}\n"
 
 
 def described() -> dict[str, tuple[str, set[str]]]:
-    """Type and labels of each metric in docs/reference/metrics.md, by its name in /metrics."""
-    page = (ROOT / "docs" / "reference" / "metrics.md").read_text()
+    """Type and labels of each metric in the reference, by its name in /metrics."""
+    page = reference.text("metrics", None)
     rows = re.findall(r"^\| `(\w+)` \| (\w+) \|([^|]*)\|", page, re.MULTILINE)
     return {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
 

@@ -19,8 +19,8 @@ from ssa_operator.devcluster.cluster import ClusterSpec, start
 from ssa_operator.objects.built_in_kinds import KUBERNETES_VERSION
 from ssa_operator.operator import operator
 from tests.operator.harness import ROOT
-from tests.perturbations.matrix import PARALLEL, Kind, perturbations, play_story, prepared
-from tests.perturbations.perturbation import Perturbation
+from tests.perturbations.matrix import PARALLEL, perturbations, play_story, prepared
+from tests.perturbations.perturbation import Kind, Perturbation
 from tests.perturbations.play import Outcome, reference
 from tests.perturbations.record import Record, recorded
 from tests.perturbations.stories import stories
@@ -76,7 +76,7 @@ async def run(
                     rows = await play_story(story, cluster, client, folder, kinds, limit, record, show, choose)
                 except Exception as error:  # noqa: BLE001 - the other stories go on
                     print(f"FAILED {story.name}: without a perturbation: {error!r}", flush=True)
-                    return [Row(story=story.name, kind=kind.value, outcomes=()) for kind in kinds]
+                    return [Row(story=story.name, kind=kind, outcomes=()) for kind in kinds]
                 for row in rows:
                     print(row, flush=True)
                 return rows
@@ -91,7 +91,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.perturbations", description=__doc__)
     kinds = [kind.value for kind in Kind]
     parser.add_argument("--story", action="append", default=[], help="play only this story (repeatable)")
-    parser.add_argument("--kind", action="append", default=[], choices=kinds, help="play only this kind (repeatable)")
+    parser.add_argument(
+        "--kind", action="append", default=[], choices=kinds, help="play only this kind (repeatable), and write nothing"
+    )
     parser.add_argument(
         "--only", default="", help="play perturbations with this text in their description, and write nothing"
     )
@@ -120,7 +122,7 @@ def main() -> None:
     failed = [outcome for row in rows for outcome in row.failed]
     runs = sum(len(row.outcomes) for row in rows)
     print(f"{runs} runs, {len(failed)} failed")
-    if not arguments.only:
+    if not arguments.only and not arguments.kind:
         today = dt.datetime.now(dt.UTC).date().isoformat()
         head = f"ssa-operator {ssa_operator.__version__}, Kubernetes {KUBERNETES_VERSION}, {today}"
         PAGE.write_text(replaced_table(PAGE.read_text(), [row for row in rows if row.outcomes], head))

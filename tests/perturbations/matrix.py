@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import enum
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ from ssa_operator.operator import crd_installation
 from tests.faults.matrix import until_collected
 from tests.faults.story import CRD
 from tests.operator.harness import Desk, administrator
-from tests.perturbations.perturbation import Crash, Lag, Late, OldView, Perturbation, Unobserved
+from tests.perturbations.perturbation import Crash, Kind, Lag, Late, OldView, Perturbation, Unobserved
 from tests.perturbations.play import Outcome, Reference, play, reference
 from tests.perturbations.record import Record
 from tests.perturbations.states import converting
@@ -23,14 +22,6 @@ from tests.perturbations.table import Row
 
 PARALLEL = 10
 """Runs at the same time. Most of their time they wait."""
-
-
-class Kind(enum.Enum):
-    """The kinds of perturbations, in Sieve's words."""
-
-    CRASH = "crash"
-    STALE = "stale view"
-    UNOBSERVED = "unobserved state"
 
 
 def perturbations(story: Story, known: Reference, kind: Kind) -> list[Perturbation]:
@@ -94,5 +85,5 @@ async def play_story(
     rows = []
     for kind in kinds:
         outcomes = await asyncio.gather(*map(one, choose(perturbations(story, known, kind))))
-        rows.append(Row(story=story.name, kind=kind.value, outcomes=outcomes))
+        rows.append(Row(story=story.name, kind=kind, outcomes=outcomes))
     return rows

@@ -9,6 +9,7 @@ Promises:
 from __future__ import annotations
 
 import asyncio
+import enum
 import json
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -22,6 +23,14 @@ from ssa_operator.kube.api.request import Request
 from ssa_operator.kube.api.transport import Response, Transport
 from tests.operator.lagging_client import last_of_each, read_lines
 from tests.perturbations.history import normalized
+
+
+class Kind(enum.Enum):
+    """The kinds of perturbations, in Sieve's words."""
+
+    CRASH = "crash"
+    STALE = "stale view"
+    UNOBSERVED = "unobserved state"
 
 
 @dataclass(frozen=True, slots=True, order=True)

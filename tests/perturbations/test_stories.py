@@ -11,8 +11,8 @@ import pytest
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.operator import operator
 from tests.examples.example_catalog import NAMES
-from tests.perturbations.matrix import Kind, play_story, prepared
-from tests.perturbations.perturbation import Perturbation
+from tests.perturbations.matrix import play_story, prepared
+from tests.perturbations.perturbation import Kind, Perturbation
 from tests.perturbations.play import REST, play_unperturbed
 from tests.perturbations.record import Record
 from tests.perturbations.stories import stories

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 from tests.operator.harness import (
     DEPLOYMENT,
     ECHOES,
-    ROOT,
     Desk,
     Operate,
     echo,
@@ -27,8 +25,18 @@ from tests.operator.harness import (
 
 pytestmark = pytest.mark.cluster
 
-SERVICE = re.findall(r"(?s)`templates/\S+`:\n\n```yaml\n(.*?)```", (ROOT / "README.md").read_text())[0]
-"""The template that the README has its reader drop in."""
+SERVICE = """\
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ name }}
+spec:
+  selector:
+    app.kubernetes.io/instance: {{ name }}
+  ports:
+    - port: 80
+      targetPort: http
+"""
 
 TEMPLATE = f"{ECHOES}/deployment.yaml.j2"
 EXTRA = f"{ECHOES}/extra.yaml.j2"

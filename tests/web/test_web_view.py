@@ -332,7 +332,7 @@ async def test_no_answer_has_a_secrets_content_or_a_field_that_the_reference_lac
         await desk.apply_until_ready(echo("web"))
         password = base64.b64decode((await desk.read("secrets", "web-password"))["data"]["password"]).decode()
         paths = {route.path for route in view.routes(server._access) if route.path.startswith("/api/")}
-        assert paths == OPERATIONS.keys(), "docs/reference/openapi.json has the rows of web/answers.py"
+        assert paths == OPERATIONS.keys(), "the OpenAPI document has the rows of web/answers.py"
         assert {path for path in paths if "{namespace}" in path or "{name}" not in path} == ANSWERS.keys()
         shown = {"folder": ECHOES, "namespace": desk.namespace, "name": "web"}
         for path, queries in ANSWERS.items():

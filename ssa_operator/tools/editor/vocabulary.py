@@ -1,4 +1,4 @@
-"""The words that authors write, each with its form and its meaning: for the reference (docs/reference) and for editors.
+"""The words that authors write, each with its form and its meaning: for the reference and for editors.
 
 Promises:
 - A meaning is the docstring of a definition. A definition without one is an error that names it.

@@ -14,7 +14,6 @@ from docs.generate.transcripts import lasting
 from ssa_operator.kube.api.client import Client
 from ssa_operator.operator.operator_options import Options
 from tests.cli.process import run
-from tests.docs.blocks.command_outputs import shown
 from tests.operator.harness import ECHOES, Desk, config_map, echo, only, operating
 
 pytestmark = pytest.mark.cluster
@@ -204,10 +203,16 @@ async def test_a_field_that_kubectl_added_is_kubectls(desk: Desk, web: Path) -> 
 
 
 @pytest.mark.exhaustive
-async def test_the_gutter_has_what_the_page_shows(desk: Desk, web: Path) -> None:
+async def test_the_gutter_has_lines_origins_managers_and_defaults(desk: Desk, web: Path) -> None:
     await desk.patch("deployment", "web", spec={"revisionHistoryLimit": 3})
     printed = lasting(await blame(desk, web, "echo/web", "deployment/web", COLUMNS="200"))
-    assert [line for line in lasting(shown("blame").text) if line not in printed] == []
+    gutter = """\
+deployment.yaml.j2:12                     spec.replicas                         │   replicas: 2
+_macros.yaml.j2:3 < deployment.yaml.j2:23 literal                               │       - name: A
+kubectl-patch                             3d ago                                │   revisionHistoryLimit: 3
+default of the API server                                                       │       dnsPolicy: ClusterFirst
+"""
+    assert [line for line in lasting(gutter) if line not in printed] == []
 
 
 @pytest.mark.exhaustive

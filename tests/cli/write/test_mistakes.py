@@ -6,7 +6,6 @@ file and the line, what is wrong, and what to write.
 
 from __future__ import annotations
 
-import functools
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -199,19 +198,13 @@ def write(folder: Path, files: dict[str, str]) -> None:
         path.write_text(text)
 
 
-def messages_of_the_page() -> list[re.Pattern[str]]:
-    """The messages in the table of docs/troubleshooting.md; an ellipsis stands for any text."""
-    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(.+?)` \| \S", page, re.MULTILINE)
-    parts = ([re.escape(part) for part in row.replace("\\|", "|").split("…")] for row in rows)
-    return [re.compile(rf"(?:^|: ){'.*'.join(each)}$") for each in parts]
-
-
-@functools.cache
-def is_on_the_page(line: str) -> bool:
-    """Whether the page of troubleshooting has the message of a line of `check`."""
-    message = re.split(r"\b(?:error|warning) [\w-]+: ", line, maxsplit=1)[-1]
-    return any(each.search(message) for each in messages_of_the_page())
+def make(mistake: Mistake, folder: Path) -> None:
+    """Write the project with a mistake."""
+    name = NAMES.get(mistake.file, mistake.file)
+    text = FILES.get(name, "")
+    assert mistake.before in text
+    changed = text.replace(mistake.before, mistake.after, 1) if mistake.before else text + mistake.after
+    write(folder, {**FILES, name: changed})
 
 
 def test_the_project_without_mistakes_has_no_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -1232,18 +1225,29 @@ MORE_MISTAKES = (
 def test_the_first_line_is_enough_to_correct_a_mistake(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], mistake: Mistake
 ) -> None:
-    name = NAMES.get(mistake.file, mistake.file)
-    text = FILES.get(name, "")
-    assert mistake.before in text
-    changed = text.replace(mistake.before, mistake.after, 1) if mistake.before else text + mistake.after
-    write(tmp_path, {**FILES, name: changed})
+    make(mistake, tmp_path)
     lines = first_lines(tmp_path, capsys)
     assert lines
-    place = f"{name}:{mistake.line}: " if mistake.line else ""
+    place = f"{NAMES.get(mistake.file, mistake.file)}:{mistake.line}: " if mistake.line else ""
     assert lines[0].startswith(place)
     assert [each for each in mistake.words if each not in lines[0]] == []
-    assert is_on_the_page(lines[0]), "docs/troubleshooting.md has no row for this message"
     assert len(lines) == mistake.findings, lines
+
+
+@pytest.mark.slow
+def test_each_message_of_the_page_of_troubleshooting_is_that_of_a_mistake(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    section = page.partition("\n## Mistakes in templates\n")[2].partition("\n## ")[0]
+    messages = re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE)
+    assert len(messages) > 10
+    lines = []
+    for number, mistake in enumerate((*MISTAKES, *MORE_MISTAKES)):
+        make(mistake, tmp_path / str(number))
+        lines += first_lines(tmp_path / str(number), capsys)[:1]
+    patterns = {each: "(?:^|: )" + ".*".join(map(re.escape, each.split("…"))) for each in messages}
+    assert [each for each, pattern in patterns.items() if not any(re.search(pattern, line) for line in lines)] == []
 
 
 RENDERED = {

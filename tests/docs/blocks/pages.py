@@ -3,7 +3,6 @@
 Promises:
 - A block is what GitHub shows as one: a fence, also within a list, or indented lines. Its text is without the
   indentation of the list.
-- A block knows its page and line, the words after its fence, and the line of prose before it.
 - On a page of examples, a `jinja` block is a template, and the block after it is what the template renders.
 """
 
@@ -11,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,20 +56,18 @@ class Block:
 
 @functools.cache
 def blocks(page: str) -> tuple[Block, ...]:
-    """The code blocks of a page, in order."""
-    return blocks_of(page, (ROOT / page).read_text(encoding="utf-8"))
+    """The code blocks of a page, in order; none of a page that doesn't exist."""
+    return blocks_of(page, (ROOT / page).read_text(encoding="utf-8")) if (ROOT / page).exists() else ()
 
 
 def blocks_of(page: str, text: str) -> tuple[Block, ...]:
     """The code blocks of a page with this text."""
-    lines = text.splitlines()
-    found = []
+    lines, found = text.splitlines(), []
     for token in MarkdownIt("commonmark").parse(text):
         if token.type in ("fence", "code_block") and token.map is not None:
-            start = token.map[0]
-            before = next((line for line in reversed(lines[:start]) if line.strip()), "")
+            before = next((line for line in reversed(lines[: token.map[0]]) if line.strip()), "")
             language = token.info.strip() if token.type == "fence" else INDENTED
-            found.append(Block(page, start + 1, language, token.content, before.strip()))
+            found.append(Block(page, token.map[0] + 1, language, token.content, before.strip()))
     return tuple(found)
 
 
@@ -78,13 +76,17 @@ def yaml_values(block: Block) -> list[Any]:
     return [node.build(SlotValues()) for node in parse(StaticText(block.text, str(block)))]
 
 
+def is_whole(block: Block) -> bool:
+    """Whether a block has whole manifests."""
+    return re.search(r"^kind:", block.text, re.MULTILINE) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A template, and what it renders."""
+    """A template, and what it renders: manifests, or the text of an error or a wait."""
 
     template: Block
     result: Block
-    """The manifests, or the text of an error or a wait."""
 
     def __str__(self) -> str:
         return str(self.template)
@@ -105,18 +107,17 @@ class ExamplePage:
     @classmethod
     def read(cls, page: Path) -> ExamplePage:
         """The examples of a page."""
-        name = page.relative_to(ROOT).as_posix()
-        found = blocks(name)
-
-        def first(start: str) -> Block | None:
-            return next((block for block in found if block.language == "yaml" and block.text.startswith(start)), None)
-
-        parent = first("apiVersion: example.com/")
-        assert parent is not None, f"{name} has no object of example.com"
-        examples = tuple(
-            Example(block, after) for block, after in itertools.pairwise(found) if block.language == "jinja"
+        found = blocks(name := page.relative_to(ROOT).as_posix())
+        starts = ("apiVersion: example.com/", "objects:", "values:")
+        parent, objects, values = (
+            next((each for each in found if each.language == "yaml" and each.text.startswith(start)), None)
+            for start in starts
         )
-        return cls(name, parent, first("objects:"), first("values:"), examples)
+        assert parent is not None, f"{name} has no object of example.com"
+        pairs = itertools.pairwise(found)
+        return cls(
+            name, parent, objects, values, tuple(Example(*pair) for pair in pairs if pair[0].language == "jinja")
+        )
 
     @property
     def blocks(self) -> set[Block]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ssa_operator.objects.built_in_kinds import KUBERNETES_VERSION
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
@@ -16,12 +14,6 @@ CRD_FOLDERS = [ROOT / "crds", *sorted(ROOT.glob("examples/*/crds"))]
 
 
 @functools.cache
-def crds() -> Sequence[Mapping[str, Any]]:
-    """The CRDs of the repository."""
-    return [definition.body for definition in read_crds(CRD_FOLDERS)]
-
-
-@functools.cache
 def schemas() -> KubernetesSchemas:
     """The schemas that `ssa-operator check` uses for the repository. Reading them takes a moment."""
-    return bundled_schemas(KUBERNETES_VERSION).with_crds(crds())
+    return bundled_schemas(KUBERNETES_VERSION).with_crds([each.body for each in read_crds(CRD_FOLDERS)])

@@ -1,4 +1,4 @@
-// glua runs the health check of docs/gitops.md, as Argo CD does with the same interpreter of Lua.
+// glua runs the health check of docs/operation.md, as Argo CD does with the same interpreter of Lua.
 module ssa-operator/gitops
 
 go 1.25.0

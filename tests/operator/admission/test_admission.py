@@ -60,14 +60,14 @@ AT_MOST_NINE = '{% if spec.replicas > 9 %}\n{{ fail("at most 9 replicas") }}\n{%
 REFUSED = f"{ECHOES}/a.yaml.j2:2: at most 9 replicas"
 
 
-(SHOWN,) = (block for block in blocks("docs/admission.md") if "denied the request" in block.text)
+(SHOWN,) = (block for block in blocks("docs/permissions.md") if "denied the request" in block.text)
 
 READ = (SHOWN,)
 """The blocks of pages that these tests read."""
 
 
 def shown_in_the_documentation(namespace: str) -> str:
-    """The message of docs/admission.md, for these templates and an object from standard input."""
+    """The message of docs/permissions.md, for these templates and an object from standard input."""
     command, message = SHOWN.text.splitlines()
     assert command == "$ kubectl apply -f web.yaml"
     ours = {
