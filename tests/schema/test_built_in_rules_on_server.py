@@ -25,6 +25,6 @@ async def test_valid_objects_of_built_in_kinds_have_no_errors(client: Client) ->
 @pytest.mark.exhaustive
 async def test_mutations_are_refused_as_by_the_api_server(client: Client) -> None:
     result = await compare(client, mutated(BODIES))
-    sys.stdout.write(f"{result}\n")  # the figures of docs/comparison.md
+    sys.stdout.write(f"{result}\n")
     assert not result.alarms, "\n".join(result.alarms)
     assert result.total("missed") <= result.total("refused") * 0.02, "\n".join(result.missed)

@@ -1,8 +1,8 @@
 """Checks the commands of pages without running them.
 
 Promises:
-- `ssa-operator` parses its arguments itself. A file of the repository defines the words that other programs take from it.
-- Of other programs the tests know the names alone; tests/docs/test_blocks_on_cluster.py runs the commands of kubectl.
+- `ssa-operator` parses its arguments itself. Files of the repository define the words that other programs take from it.
+- Of other programs the tests know the names alone. tests/docs/test_blocks_on_cluster.py runs the commands of kubectl.
 - A file of the repository that a command names exists, unless a command of the page writes it.
 """
 
@@ -25,10 +25,10 @@ from tests.packaging.checkout import ROOT
 
 Words = tuple[str, ...]
 
-PROGRAMS = frozenset(
-    "base64 ctlptl curl date debootstrap docker gh grep helm kubectl kustomize ln make pip pip-audit pytest python "
-    "sha256sum ssa-operator tar tilt".split()
-)
+PROGRAMS = {
+    *("base64", "ctlptl", "curl", "date", "debootstrap", "docker", "gh", "grep", "helm", "kubectl", "kustomize", "ln"),
+    *("make", "pip", "pytest", "python", "ssa-operator", "tar", "tilt"),
+}
 """The programs that pages start."""
 
 DEFINED = (
@@ -43,8 +43,12 @@ DEFINED = (
 )
 """The words that a command takes from files of the repository: where they stand in it, and what defines them where."""
 
-_FILE_OPTIONS = {"-f", "--filename", "-k", "--kustomize", "-r", "--requirement", "--templates", "--crds", "--examples"}
-"""The options whose values are files or folders to read, of the programs that read files of the repository so."""
+_FILES = re.compile(
+    r"(?:ssa-operator|kubectl|pip|ctlptl) .*?(?:-[fkr]|--(?:filename|kustomize|templates|crds|examples))[ =](\S+)"
+)
+"""The options whose values are files or folders to read."""
+
+APPLICATION: Any = get_command(application_of())
 
 
 def holds_commands(block: Block) -> bool:
@@ -99,18 +103,15 @@ def _mistakes(folder: Path, words: Words, written: set[str]) -> Iterator[str]:
     for target, options in re.findall(r"^make (\S+) ARGS=(.*)", command):
         for module in re.findall(rf"^{target}:.*\n(?:\t.*\n)*?\t.*python -m (\S+)", _text("Makefile"), re.MULTILINE):
             yield from _wrong_module(("-m", module, *shlex.split(options)))
-    named = {value for option, value in itertools.pairwise(words) if option in _FILE_OPTIONS}
-    named |= {value for word in words for option, _, value in [word.partition("=")] if option in _FILE_OPTIONS}
-    for path in (word.partition("=")[2] or word for word in words[1:]):
-        inside = "/" in path and path[0] != "." and (ROOT / path.partition("/")[0]).is_dir()
-        if (inside or (path in named and words[0] in ("ssa-operator", "kubectl", "pip", "ctlptl"))) and not (
-            path in {"-", *written} or path.startswith("dist/") or (folder / path.partition("::")[0]).exists()
-        ):
+    paths = {path for path in (word.partition("=")[2] or word for word in words[1:]) if re.match(r"\w+/|\.\w+/", path)}
+    for path in {path for path in paths if (ROOT / path.partition("/")[0]).is_dir()} | set(_FILES.findall(command)):
+        found = (folder / path.partition("::")[0]).exists() or path in {"-", *written} or path.startswith("dist/")
+        if not found:
             yield f"there is no {path}"
 
 
 def _wrong_usage(words: Words) -> Iterator[str]:
-    command, arguments = _application(), list(words)
+    command, arguments = APPLICATION, list(words)
     while arguments and (subcommand := getattr(command, "commands", {}).get(arguments[0])):
         command = subcommand
         arguments.pop(0)
@@ -134,11 +135,6 @@ def _wrong_module(words: Words) -> Iterator[str]:
         source = _text(f"{words[1].replace('.', '/')}{'/**/*' if spec.submodule_search_locations else ''}.py")
         options = {word.partition("=")[0] for word in words[2:] if word.startswith("--")}
         yield from (f"{words[1]} has no option {option}" for option in options if f'"{option}"' not in source)
-
-
-@functools.cache
-def _application() -> Any:
-    return get_command(application_of())
 
 
 @functools.cache

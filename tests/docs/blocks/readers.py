@@ -3,6 +3,7 @@
 Promises:
 - The first reader of READERS that reads a block checks it. A block without a reader is a mistake.
 - What another test reads is known by what that test names itself: `READ` has its blocks.
+- Each run of words of a quoted message, between names, numbers and punctuation, is in a text of the operator's source.
 """
 
 from __future__ import annotations
@@ -12,39 +13,40 @@ import functools
 import importlib
 import json
 import re
-import tomllib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import promql_parser
 
 from docs.generate import transcripts
-from tests.docs.blocks import commands, messages, templates, yaml_blocks
-from tests.docs.blocks.pages import Block, blocks, is_whole
+from tests.docs.blocks import commands, manifests
+from tests.docs.blocks.pages import Block, blocks
 from tests.packaging.checkout import ROOT
 
-PLAYED = {page.relative_to(ROOT).as_posix() for page in transcripts.pages()}
-"""The pages whose transcripts are played."""
+HOLE = "\0"
+"""Stands for a value in a text."""
 
-PARSERS: dict[str, Callable[[str], Any]] = {
-    "json": json.loads,
-    "promql": promql_parser.parse,
-    "python": lambda text: compile(text, "block", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT),
-    "toml": tomllib.loads,
-}
-"""What parses a block of each language that only has to be well-formed."""
+KUBERNETES = (
+    "Job has reached the specified backoff limit",
+    f"back-off {HOLE} restarting failed container",
+    f"{HOLE} is forbidden: User {HOLE} cannot {HOLE} resource {HOLE} in API group {HOLE} in the namespace {HOLE}",
+    f"create Pod {HOLE} in StatefulSet {HOLE} failed error: error looking up service account {HOLE}: {HOLE} not found",
+    f"{HOLE} is invalid: Required value: updates to statefulset spec for fields other than {HOLE} are forbidden",
+)
+"""Messages of Kubernetes that pages quote."""
+
+_NAMES = re.compile(r"\b(?:pods|secrets|pull|registry)\b")
+"""Names in quoted messages that look like words of prose."""
+
+_RUN = re.compile(r"(?<![^\s(])[a-z][a-z']+(?: [a-z][a-z']+)*(?=[),;:.]*(?:\s|$))")
 
 
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """A way to check blocks."""
+class Reader(NamedTuple):
+    """A way to check blocks: what it takes a block for, whether it reads one, and what is wrong with that."""
 
     name: str
-    """What the reader takes a block for."""
     reads: Callable[[Block], bool]
     mistakes: Callable[[Block], Sequence[str]]
-    """What is wrong with a block that it reads."""
 
 
 def reader_of(block: Block) -> Reader | None:
@@ -55,71 +57,92 @@ def reader_of(block: Block) -> Reader | None:
 @functools.cache
 def read_by_other_tests() -> frozenset[Block]:
     """The blocks that tests of single pages compare with what the operator does."""
-    paths = [
-        path
-        for path in (ROOT / "tests").rglob("test_*.py")
-        if re.search(r"^READ\b.* =", path.read_text(), re.MULTILINE)
-    ]
-    names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths]
-    return frozenset(block for name in names for block in importlib.import_module(name).READ)
+    texts = {path: path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")}
+    found = [path.relative_to(ROOT) for path, text in texts.items() if re.search(r"^READ\b.* =", text, re.MULTILINE)]
+    modules = [importlib.import_module(".".join(path.with_suffix("").parts)) for path in found]
+    return frozenset(block for module in modules for block in module.READ)
+
+
+def wrong_messages(block: Block) -> list[str]:
+    """The runs of words of a block that the operator doesn't print."""
+    runs = _RUN.findall(_NAMES.sub("X", block.text))
+    return [f"the operator prints no such message: {run}" for run in runs if not _is_text(run)]
+
+
+@functools.cache
+def _is_text(run: str) -> bool:
+    """Whether a text of the source has these words. A value takes the place of at most every second one."""
+    words = run.split()
+    pattern = rf"(?<![a-z]){' '.join(f'(?:{word}|{HOLE})' for word in words)}(?![a-z])"
+    return any(2 * found.count(HOLE) <= len(words) for found in re.findall(pattern, "\n".join(source_texts())))
+
+
+@functools.cache
+def source_texts() -> frozenset[str]:
+    """The texts of the operator's source, with a hole for each value that is put in, and those of Kubernetes."""
+    found = {*KUBERNETES}
+    for path in (ROOT / "ssa_operator").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                found.add("".join(str(each.value) if isinstance(each, ast.Constant) else HOLE for each in node.values))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.add(re.sub(r"%[sdrg]", HOLE, node.value))
+    return frozenset(found)
+
+
+def _dockerfile(text: str) -> None:
+    """Raises ValueError for a Dockerfile that copies what the repository doesn't have."""
+    for instruction, source, *_ in (line.split() for line in text.splitlines()):
+        if instruction not in ("FROM", "COPY") or (instruction == "COPY" and not (ROOT / source).exists()):
+            raise ValueError(f"the tests know no {instruction}, or there is no {source}")
+
+
+PARSERS: dict[str, Callable[[str], Any]] = {
+    "Dockerfile": _dockerfile,
+    "json": json.loads,
+    "promql": promql_parser.parse,
+}
+"""What parses a block of each language that only has to be well-formed. Raises ValueError if it isn't."""
+
+
+def _unparsed(block: Block) -> Sequence[str]:
+    try:
+        PARSERS[block.language](block.text)
+    except ValueError as error:
+        return [str(error)]
+    return []
 
 
 def _is_saved(block: Block) -> bool:
-    return block.page in PLAYED and block.text in transcripts.saved_files(ROOT / block.page)
-
-
-def _is_line_of_example(block: Block) -> bool:
-    return block.page.startswith("examples/") and block.language == "yaml" and not is_whole(block)
-
-
-def _not_in_example(block: Block) -> Sequence[str]:
-    folder = (ROOT / block.page).parent / "templates"
-    lines = {line.strip() for path in folder.rglob("*.j2") for line in path.read_text(encoding="utf-8").splitlines()}
-    missing = [line for line in block.text.splitlines() if line.strip() not in lines]
-    return [f"no template of the example has this line: {line}" for line in missing]
+    return (page := ROOT / block.page) in transcripts.pages() and block.text in transcripts.saved_files(page)
 
 
 def _on_page(mistakes: Callable[[Block, Sequence[Block]], list[str]]) -> Callable[[Block], list[str]]:
     """A check that sees the other blocks of the page that its reader checks, too."""
 
     def check(block: Block) -> list[str]:
-        others = [each for each in blocks(block.page) if each != block] if (ROOT / block.page).exists() else []
-        return mistakes(block, [each for each in others if reader_of(each) == reader_of(block)])
+        reader = reader_of(block)
+        return mistakes(block, [each for each in blocks(block.page) if each != block and reader_of(each) == reader])
 
     return check
 
 
-def _unparsed(block: Block) -> Sequence[str]:
-    try:
-        PARSERS[block.language](block.text)
-    except (SyntaxError, ValueError) as error:
-        return [str(error)]
-    return []
-
-
-def _wrong_dockerfile(block: Block) -> Sequence[str]:
-    words = [line.split() for line in block.text.splitlines()]
-    found = [f"the tests know no instruction {each[0]}" for each in words if each[0] not in ("FROM", "COPY")]
-    return [
-        *found,
-        *(f"there is no {each[1]}" for each in words if each[0] == "COPY" and not (ROOT / each[1]).exists()),
-    ]
+def _of(*languages: str) -> Callable[[Block], bool]:
+    return lambda block: block.language in languages
 
 
 READERS = (
     Reader(
         "a transcript that is played",
-        lambda block: block.language == "console",
-        lambda block: [] if block.page in PLAYED and block.text.startswith("$ ") else ["no test types this"],
+        _of("console"),
+        lambda block: [] if re.match(r"\$ ", block.text) and (ROOT / block.page).exists() else ["no test types this"],
     ),
     Reader("a file that a transcript saves", _is_saved, lambda _: ()),
     Reader("an example or a text of another test", lambda block: block in read_by_other_tests(), lambda _: ()),
     Reader("commands", commands.holds_commands, _on_page(commands.mistakes)),
-    Reader("a line of an example", _is_line_of_example, _not_in_example),
-    Reader("a template", templates.is_template, _on_page(templates.mistakes)),
-    Reader("YAML", lambda block: block.language == "yaml", yaml_blocks.mistakes),
-    Reader("messages of the operator", lambda block: block.language == "text", messages.mistakes),
-    Reader("a text that a parser reads", lambda block: block.language in PARSERS, _unparsed),
-    Reader("a Dockerfile", lambda block: block.language == "Dockerfile", _wrong_dockerfile),
+    Reader("a template", manifests.is_template, _on_page(manifests.wrong_templates)),
+    Reader("YAML", _of("yaml"), manifests.wrong_yaml),
+    Reader("messages of the operator", _of("text"), wrong_messages),
+    Reader("a text that a parser reads", _of(*PARSERS), _unparsed),
 )
 """What checks blocks, in this order."""
