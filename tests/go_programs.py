@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,14 +20,15 @@ def required_version(module: Path, name: str) -> str:
     return pinned[1]
 
 
-def build_once(folder: Path, build: Callable[[Path], None]) -> Path:
-    """The folder, which `build` fills under another name if it isn't there."""
-    if not folder.exists():
-        new = folder.with_name(f"{folder.name}.{os.getpid()}")
+def build_once(program: Path, build: Callable[[Path], None]) -> Path:
+    """The program. If it isn't there, `build` fills a folder, which becomes that of the program."""
+    if not program.exists():
+        new = program.parent.with_name(f"{program.parent.name}.{os.getpid()}")
         new.mkdir(parents=True)
         build(new)
-        new.rename(folder)
-    return folder
+        shutil.rmtree(program.parent, ignore_errors=True)
+        new.rename(program.parent)
+    return program
 
 
 def go_build(module: Path, folder: Path, *packages: str, tags: str = "", variables: str = "") -> None:

@@ -20,11 +20,11 @@ LEFT_OUT = "remove_all_sd"
 
 def main() -> int:
     """Returns promtool's exit code."""
-    folder = CACHE / "promtool" / required_version(MODULE, PACKAGE)
-    build_once(folder, lambda new: go_build(MODULE, new, f"{PACKAGE}/cmd/promtool", tags=LEFT_OUT))
+    program = CACHE / "promtool" / required_version(MODULE, PACKAGE) / "promtool"
+    build_once(program, lambda new: go_build(MODULE, new, f"{PACKAGE}/cmd/promtool", tags=LEFT_OUT))
     stories = sorted(str(path) for path in Path(__file__).parent.glob("alerts/*.yaml"))
     for arguments in (("check", "rules", "deploy/monitoring/alerts.yaml"), ("test", "rules", *sys.argv[1:], *stories)):
-        code = subprocess.run([folder / "promtool", *arguments], cwd=ROOT, check=False).returncode
+        code = subprocess.run([program, *arguments], cwd=ROOT, check=False).returncode
         if code:
             return code
     return 0

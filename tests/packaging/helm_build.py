@@ -11,5 +11,5 @@ MODULE = Path(__file__).parent / "helm"
 
 def helm_program() -> Path:
     """The program helm, built once from its Go module and kept in the cache of the user."""
-    folder = CACHE / "helm" / required_version(MODULE, "helm.sh/helm/v3")
-    return build_once(folder, lambda new: go_build(MODULE, new, "helm.sh/helm/v3/cmd/helm")) / "helm"
+    program = CACHE / "helm" / required_version(MODULE, "helm.sh/helm/v3") / "helm"
+    return build_once(program, lambda new: go_build(MODULE, new, "helm.sh/helm/v3/cmd/helm"))

@@ -38,7 +38,7 @@ def programs(version: str) -> Path:
         (new / "server").rename(new / "etcd")
         go_install(module, new, KWOK)
 
-    return build_once(CACHE / "skew" / f"kubernetes-{patch}" / "bin", build)
+    return build_once(CACHE / "skew" / f"kubernetes-{patch}" / "bin" / "kube-apiserver", build).parent
 
 
 def main() -> int:
