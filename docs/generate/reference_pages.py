@@ -19,6 +19,7 @@ from docs.generate import licences, openapi
 from ssa_operator.cli import reference
 from ssa_operator.cli.main import application_of
 from ssa_operator.cli.topics import MODULES, REFERENCE, TOPICS
+from ssa_operator.web.answers import OPERATIONS
 
 API = "reference/openapi.json"
 
@@ -31,7 +32,7 @@ def pages() -> dict[str, str]:
         room = MODULES[names[0]].split(".")[2]
         sections = (part for name in names for part in _sections(command.commands[name], ("ssa-operator", name)))
         found[f"commands/{room}.md"] = _page(topic, *sections)
-    rows = [(f"`{path}`", operation.summary) for path, operation in openapi.OPERATIONS.items()]
+    rows = [(f"`{path}`", operation.summary) for path, operation in OPERATIONS.items()]
     found["reference/api.md"] = _page(
         "The JSON of the page", reference.table(("path", "answer"), rows), "[OpenAPI document](openapi.json)"
     )

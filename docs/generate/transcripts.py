@@ -32,7 +32,7 @@ PARTS = ("templates", "crds", "examples")
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _STEP = re.compile(
-    r"^```console\n(?P<console>.*?)^```$|`(?P<path>(?:templates|examples)/\S+)`:\n\n```\w+\n(?P<text>.*?)^```$",
+    r"^```console\n(?P<console>.*?)^```$|`(?P<path>(?:templates|examples)/\S+)`:\n\n```(?!console)\w+\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 _START = re.compile(r"^ssa-operator dev .*--examples (\S+)$", re.MULTILINE)

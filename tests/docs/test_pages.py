@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import html
 import re
@@ -17,6 +16,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from docs.generate.site import sources
+from tests.docs.blocks.readers import HOLE, source_texts
 from tests.packaging.checkout import ROOT, files
 
 PAGES = sorted(ROOT / source for source in sources() if source.endswith(".md"))
@@ -80,26 +80,12 @@ def test_every_page_is_spelled_as_in_the_dictionary() -> None:
     assert (found.stdout, found.returncode) == ("", 0)
 
 
-def messages() -> set[str]:
-    """The texts of the operator's source, with an ellipsis for each value that is put in."""
-    found = set()
-    for path in (ROOT / "ssa_operator").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.JoinedStr):
-                parts = [each.value if isinstance(each, ast.Constant) else "…" for each in node.values]
-                found.add("".join(map(str, parts)))
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                found.add(re.sub(r"%[sd]", "…", node.value))
-    return found
-
-
 def test_each_message_of_the_page_of_troubleshooting_is_one_of_the_operator() -> None:
     # tests/cli/write/test_mistakes.py makes the mistakes before.
     _, page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8").split("\n## Nothing happens\n")
     quoted = re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)
     assert len(quoted) > 20
-    texts = messages()
-    assert [message for message in quoted if not any(message in text for text in texts)] == []
+    assert [each for each in quoted if not any(each.replace("…", HOLE) in text for text in source_texts())] == []
 
 
 def test_the_figures_about_sizing_are_those_that_were_measured() -> None:

@@ -7,44 +7,55 @@ template; the block after it is what it renders, or the words of its error or wa
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import pytest
 
 from ssa_operator.objects.annotations import is_finalize_hook
 from ssa_operator.rendering.render import render, render_status
-from tests.docs.blocks.pages import Example, ExamplePage, yaml_values
+from tests.docs.blocks.pages import Block, blocks, yaml_values
 from tests.packaging.checkout import ROOT
 from tests.rendering.template_files import FakeClusterView, manifest, templates
 
-PAGES = [ExamplePage.read(page) for page in sorted((ROOT / "docs").glob("from-*.md"))]
-EXAMPLES = [pytest.param(page, example, id=str(example)) for page in PAGES for example in page.examples]
+PAGES = [f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("from-*.md"))]
 
-READ = {block for page in PAGES for block in page.blocks}
+
+def first(page: str, start: str) -> list[Block]:
+    """The first YAML block of a page with this beginning, if there is one."""
+    return [each for each in blocks(page) if each.language == "yaml" and each.text.startswith(start)][:1]
+
+
+PAIRS = [pair for page in PAGES for pair in itertools.pairwise(blocks(page)) if pair[0].language == "jinja"]
+GIVEN = [block for page in PAGES for start in ("apiVersion: example.com/", "objects:") for block in first(page, start)]
+
+READ = {block for found in (GIVEN, *PAIRS) for block in found}
 """The blocks of pages that these tests read."""
 
 
 def test_every_page_has_examples_a_table_and_what_has_no_counterpart() -> None:
-    assert [page.page for page in PAGES] == ["docs/from-helm.md", "docs/from-others.md"]
+    assert PAGES == ["docs/from-helm.md", "docs/from-others.md"]
     for page in PAGES:
-        text = (ROOT / page.page).read_text(encoding="utf-8")
-        assert len(page.examples) >= 2
+        text = (ROOT / page).read_text(encoding="utf-8")
+        assert len([template for template, _ in PAIRS if template.page == page]) >= 2
         assert re.search(r"^\| [\w ]+ \| ssa-operator \|$", text, re.MULTILINE)
         assert "\n## What has no counterpart\n" in text
 
 
-@pytest.mark.parametrize(("page", "example"), EXAMPLES)
-def test_an_example_renders_what_its_page_shows(page: ExamplePage, example: Example) -> None:
-    objects, template, result = page.live_objects, example.template.text, example.result
+@pytest.mark.parametrize(("block", "result"), PAIRS, ids=[str(template) for template, _ in PAIRS])
+def test_an_example_renders_what_its_page_shows(block: Block, result: Block) -> None:
+    (parent,) = first(block.page, "apiVersion: example.com/")
+    objects = tuple(each for found in first(block.page, "objects:") for each in found.value["objects"])
+    template = block.text
     view = FakeClusterView(children=objects)
-    if "_status.yaml.j2" in example.template.before:
+    if "_status.yaml.j2" in block.before:
         # The children that a status reads are rendered by other files of the folder.
         children = {f"{at}.yaml": manifest(each["kind"], each["metadata"]["name"]) for at, each in enumerate(objects)}
-        status = render_status(templates({"_status.yaml.j2": template, **children}), page.parent.value, view)
+        status = render_status(templates({"_status.yaml.j2": template, **children}), parent.value, view)
         assert status.problems == ()
         assert status.fields == result.value
         return
-    found = render(templates({"example.yaml.j2": template}), page.parent.value, view)
+    found = render(templates({"example.yaml.j2": template}), parent.value, view)
     if result.language == "text":
         said = [*map(str, found.problems), *map(str, found.waits)]
         assert len(said) == 1

@@ -55,6 +55,15 @@ async def test_a_page_keeps_its_output_where_only_ages_and_random_names_differ(t
     assert typed[:2] == ["kubectl get echo", "kubectl delete echo a"]
 
 
+def test_a_transcript_after_a_path_is_no_file(tmp_path: Path) -> None:
+    async def run(_: str) -> str:
+        return "new\n"
+
+    page = "Apply `examples/a.yaml`:\n\n```console\n$ kubectl apply -f examples/a.yaml\nold\n```\n"
+    assert asyncio.run(rewritten(page, tmp_path, run)) == page.replace("old\n", "new\n")
+    assert list(tmp_path.iterdir()) == []
+
+
 async def test_what_the_page_shows_is_waited_for_also_if_another_state_lasts_for_some_seconds(tmp_path: Path) -> None:
     outputs = ["Progressing\n"] * 20 + ["Ready\n"]
 

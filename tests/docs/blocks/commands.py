@@ -20,7 +20,7 @@ from typing import Any
 from typer.main import get_command
 
 from ssa_operator.cli.main import application_of
-from tests.docs.blocks.pages import INDENTED, Block
+from tests.docs.blocks.pages import Block
 from tests.packaging.checkout import ROOT
 
 Words = tuple[str, ...]
@@ -43,17 +43,10 @@ DEFINED = (
 )
 """The words that a command takes from files of the repository: where they stand in it, and what defines them where."""
 
-_FILES = re.compile(
-    r"(?:ssa-operator|kubectl|pip|ctlptl) .*?(?:-[fkr]|--(?:filename|kustomize|templates|crds|examples))[ =](\S+)"
-)
-"""The options whose values are files or folders to read."""
+_FILES = re.compile(r" (?:-[fkr]|--(?:filename|kustomize|requirement|templates|crds|examples))[ =](\S+)")
+"""The options whose values are files or folders to read, of the programs that read files of the repository."""
 
 APPLICATION: Any = get_command(application_of())
-
-
-def holds_commands(block: Block) -> bool:
-    """Whether a block has commands that a reader types."""
-    return block.language in ("sh", INDENTED)
 
 
 def mistakes(block: Block, page: Iterable[Block] = ()) -> list[str]:
@@ -84,8 +77,9 @@ def _simple_commands(text: str) -> Iterator[Words]:
             yield from _simple_commands(inner)
         lexer = shlex.shlex(re.sub(r"\$\([^()]*\)", "x", line), posix=True, punctuation_chars=True)
         lexer.whitespace_split = True
-        for is_operator, words in itertools.groupby(lexer, lambda word: re.fullmatch(r"[();<>|&]+", word) is not None):
-            yield (")",) if is_operator and ")" in words else () if is_operator else tuple(words)
+        for is_operator, group in itertools.groupby(lexer, lambda word: not word.strip("();<>|&")):
+            words = tuple(group)
+            yield words if not is_operator else (")",) if ")" in "".join(words) else ()
 
 
 def _mistakes(folder: Path, words: Words, written: set[str]) -> Iterator[str]:
@@ -103,18 +97,18 @@ def _mistakes(folder: Path, words: Words, written: set[str]) -> Iterator[str]:
     for target, options in re.findall(r"^make (\S+) ARGS=(.*)", command):
         for module in re.findall(rf"^{target}:.*\n(?:\t.*\n)*?\t.*python -m (\S+)", _text("Makefile"), re.MULTILINE):
             yield from _wrong_module(("-m", module, *shlex.split(options)))
-    paths = {path for path in (word.partition("=")[2] or word for word in words[1:]) if re.match(r"\w+/|\.\w+/", path)}
-    for path in {path for path in paths if (ROOT / path.partition("/")[0]).is_dir()} | set(_FILES.findall(command)):
-        found = (folder / path.partition("::")[0]).exists() or path in {"-", *written} or path.startswith("dist/")
-        if not found:
-            yield f"there is no {path}"
+    paths = {path for word in words[1:] for path in [word.partition("=")[2] or word] if re.match(r"\.?\w+/", path)}
+    paths = {path for path in paths if (ROOT / path.partition("/")[0]).is_dir()}
+    if words[0] in ("ssa-operator", "kubectl", "pip", "ctlptl"):
+        paths |= {*_FILES.findall(command)} - {"-", *written}
+    made = {path for path in paths if path.startswith("dist/") or (folder / path.partition("::")[0]).exists()}
+    yield from (f"there is no {path}" for path in paths - made)
 
 
 def _wrong_usage(words: Words) -> Iterator[str]:
-    command, arguments = APPLICATION, list(words)
-    while arguments and (subcommand := getattr(command, "commands", {}).get(arguments[0])):
-        command = subcommand
-        arguments.pop(0)
+    command, arguments = APPLICATION, [*words]
+    while arguments and arguments[0] in getattr(command, "commands", {}):
+        command = command.commands[arguments.pop(0)]
     try:
         command.make_context(command.name, arguments)
         if hasattr(command, "commands"):

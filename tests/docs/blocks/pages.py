@@ -1,18 +1,10 @@
-"""Finds the code blocks of the pages that people read.
-
-Promises:
-- A block is what GitHub shows as one: a fence, also within a list, or indented lines. Its text is without the
-  indentation of the list.
-- On a page of examples, a `jinja` block is a template, and the block after it is what the template renders.
-"""
+"""Finds the code blocks of the pages that people read, as GitHub shows them, also in lists."""
 
 from __future__ import annotations
 
 import functools
-import itertools
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from markdown_it import MarkdownIt
@@ -79,53 +71,3 @@ def yaml_values(block: Block) -> list[Any]:
 def is_whole(block: Block) -> bool:
     """Whether a block has whole manifests."""
     return re.search(r"^kind:", block.text, re.MULTILINE) is not None
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A template, and what it renders: manifests, or the text of an error or a wait."""
-
-    template: Block
-    result: Block
-
-    def __str__(self) -> str:
-        return str(self.template)
-
-
-@dataclass(frozen=True, slots=True)
-class ExamplePage:
-    """A page whose examples the tests render, all for one parent."""
-
-    page: str
-    parent: Block
-    objects: Block | None
-    """The objects in the cluster: the block that begins with `objects:`."""
-    values: Block | None
-    """The settings of the installation: the block that begins with `values:`."""
-    examples: tuple[Example, ...]
-
-    @classmethod
-    def read(cls, page: Path) -> ExamplePage:
-        """The examples of a page."""
-        found = blocks(name := page.relative_to(ROOT).as_posix())
-        starts = ("apiVersion: example.com/", "objects:", "values:")
-        parent, objects, values = (
-            next((each for each in found if each.language == "yaml" and each.text.startswith(start)), None)
-            for start in starts
-        )
-        assert parent is not None, f"{name} has no object of example.com"
-        pairs = itertools.pairwise(found)
-        return cls(
-            name, parent, objects, values, tuple(Example(*pair) for pair in pairs if pair[0].language == "jinja")
-        )
-
-    @property
-    def blocks(self) -> set[Block]:
-        """The blocks that a test reads when it renders the examples."""
-        given = {block for block in (self.parent, self.objects, self.values) if block is not None}
-        return given.union(*({example.template, example.result} for example in self.examples))
-
-    @property
-    def live_objects(self) -> tuple[dict[str, Any], ...]:
-        """The objects in the cluster."""
-        return () if self.objects is None else tuple(self.objects.value["objects"])
