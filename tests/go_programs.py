@@ -26,8 +26,11 @@ def build_once(program: Path, build: Callable[[Path], None]) -> Path:
         new = program.parent.with_name(f"{program.parent.name}.{os.getpid()}")
         new.mkdir(parents=True)
         build(new)
-        shutil.rmtree(program.parent, ignore_errors=True)
-        new.rename(program.parent)
+        if program.exists():  # another process was faster
+            shutil.rmtree(new)
+        else:
+            shutil.rmtree(program.parent, ignore_errors=True)
+            new.rename(program.parent)
     return program
 
 
