@@ -1,7 +1,7 @@
 """Makes the table of licences from the software bill of materials.
 
 Promises:
-- The table has what the runtime image has: the pins of constraints/runtime.txt that are installed here.
+- The table has what the runtime image has: the pins of deploy/constraints/runtime.txt that are installed here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CLASSIFIER = re.compile(r"License :: (?:OSI Approved :: )?")
 
 
 def bill_of_materials() -> bytes:
-    """The CycloneDX document of the Python environment that runs this, as JSON. `make sbom` validates it, too."""
+    """The CycloneDX document of the Python environment that runs this, as JSON."""
     program = Path(sys.executable).with_name("cyclonedx-py")
     command: list[str | Path] = [
         program,
@@ -38,8 +38,8 @@ def bill_of_materials() -> bytes:
 
 def runtime_components(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """The components of a CycloneDX document that the runtime image has, in alphabetical order."""
-    pins = dict(_PIN.findall((ROOT / "constraints" / "runtime.txt").read_text(encoding="utf-8")))
-    found = [each for each in document["components"] if pins.get(_normalized(each["name"])) == each["version"]]
+    pins = set(_PIN.findall((ROOT / "deploy" / "constraints" / "runtime.txt").read_text(encoding="utf-8")))
+    found = [each for each in document["components"] if (_normalized(each["name"]), each["version"]) in pins]
     return sorted(found, key=lambda each: _normalized(each["name"]))
 
 
