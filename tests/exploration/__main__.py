@@ -1,6 +1,7 @@
 """`python -m tests.exploration`: plays random sequences of spec changes, and compares each state with a new parent's.
 
-Without --kubeconfig and --context it plays on the local control plane. All templates and examples: `python -m tests.exploration . examples/*/ --examples examples`.
+Without --kubeconfig and --context it plays on the local control plane. All templates and examples:
+`python -m tests.exploration . examples/*/ --examples examples`.
 """
 
 from __future__ import annotations
