@@ -14,10 +14,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from packaging.requirements import Requirement
+
 from ssa_operator.cli import reference
 
 ROOT = Path(__file__).parents[2]
-_PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s\\]+)", re.MULTILINE)
+_PIN = re.compile(r"^\w.*(?= \\$)", re.MULTILINE)
 _CLASSIFIER = re.compile(r"License :: (?:OSI Approved :: )?")
 
 
@@ -38,8 +40,10 @@ def bill_of_materials() -> bytes:
 
 def runtime_components(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """The components of a CycloneDX document that the runtime image has, in alphabetical order."""
-    pins = set(_PIN.findall((ROOT / "deploy" / "constraints" / "runtime.txt").read_text(encoding="utf-8")))
-    found = [each for each in document["components"] if (_normalized(each["name"]), each["version"]) in pins]
+    text = (ROOT / "deploy" / "constraints" / "runtime.txt").read_text(encoding="utf-8")
+    pins = [pin for pin in map(Requirement, _PIN.findall(text)) if pin.marker is None or pin.marker.evaluate()]
+    pinned = {f"{pin.name}{pin.specifier}" for pin in pins}
+    found = [each for each in document["components"] if f"{_normalized(each['name'])}=={each['version']}" in pinned]
     return sorted(found, key=lambda each: _normalized(each["name"]))
 
 

@@ -40,7 +40,7 @@ from tests.packaging.checkout import ROOT
 BIN = Path(sys.executable).parent
 CRD_FOLDERS = [ROOT / "crds", *sorted(ROOT.glob("examples/*/crds"))]
 
-_MARKS = re.compile(r"(?<!\$)\{\{|\{%|ssa-operator\.dev/(recreate|prune|apply|after|on|wait|ready-when|merge):")
+_MARKS = re.compile(r"(?<!\$)\{\{|\{%|ssa-operator\.dev/(recreate|prune|apply|after|on|wait|ready-when):")
 """What only a template has: Jinja (not `${{` of GitHub's workflows), and instructions to the operator."""
 
 _SERVICE = 'apiVersion: v1\nkind: Service\nmetadata: {name: "{{ name }}"}\nspec: {ports: [{port: 80}]}\n'
