@@ -1,7 +1,6 @@
 # The operator alone:                                           docker build -t ssa-operator .
 # The operator with the templates and CRDs of this repository:  docker build -t ssa-operator --target examples .
 # An image that restarts when its code changes, for Tilt:       docker build -t ssa-operator --target dev .
-# With the webhook of `run --admission`:                        docker build -t ssa-operator --build-arg PINS=admission .
 # The classic builder is enough (DOCKER_BUILDKIT=0). BASE is any image with glibc that has Python 3.11 or later as `python`.
 ARG BASE=python:3.13-slim
 
@@ -10,13 +9,13 @@ FROM ${BASE} AS environment
 WORKDIR /source
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
 # Layers that rarely change come first: the layer with the dependencies is kept until the constraints change.
-COPY constraints/build.txt constraints/runtime.txt constraints/admission.txt constraints/
-ARG PINS=runtime
+COPY deploy/constraints deploy/constraints
 RUN python -m venv /opt/build \
- && /opt/build/bin/pip install --no-compile --only-binary :all: --require-hashes --requirement constraints/build.txt \
+ && sed '/^# A release/,$d' deploy/constraints/dev.txt >/opt/build/build.txt \
+ && /opt/build/bin/pip install --no-compile --only-binary :all: --require-hashes --requirement /opt/build/build.txt \
  && python -m venv --without-pip /opt/venv \
  && /opt/build/bin/pip --python /opt/venv install --no-compile --only-binary :all: --require-hashes \
-    --requirement constraints/${PINS}.txt
+    --requirement deploy/constraints/runtime.txt
 COPY deploy/image/prune.sh deploy/image/
 RUN sh deploy/image/prune.sh "$(/opt/venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
 COPY pyproject.toml README.md LICENSE ./

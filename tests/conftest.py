@@ -76,7 +76,7 @@ Kubectl = Callable[..., str]
 
 
 STABLE_ONLY = bool(os.environ.get("STABLE_FEATURES_ONLY"))
-"""Whether the session's API server has no alpha and beta features (`make test-stable`)."""
+"""Whether the session's API server has no alpha and beta features (`python -m tests.skew stable`)."""
 
 CLOSING = 5.0
 """Seconds within which connections that were closed have to be gone."""

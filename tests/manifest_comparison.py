@@ -4,7 +4,7 @@
 
 starts a control plane of its own, sends each object of the YAML files in the folders as a strict dry run of an apply,
 and prints every difference and the numbers. With --mutate, it also changes each field of each object.
-`make compare-manifests ARGS=FOLDER` runs it.
+`python -m tests.manifest_comparison FOLDER` runs it.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python -m tests.object_comparison FOLDER... [--objects 200] [--seed 1]
 
 starts a control plane of its own, installs the CRDs, sends random objects of each as dry runs, and prints every
-difference and the numbers. `make compare-crds ARGS=FOLDER` runs it.
+difference and the numbers. `python -m tests.object_comparison FOLDER` runs it.
 """
 
 from __future__ import annotations

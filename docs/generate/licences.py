@@ -1,7 +1,7 @@
 """Makes the table of licences from the software bill of materials.
 
 Promises:
-- The table has what the runtime image has: the pins of constraints/runtime.txt that are installed here.
+- The table has what the runtime image has: the pins of deploy/constraints/runtime.txt that are installed here.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from packaging.requirements import Requirement
+
 from ssa_operator.cli import reference
 
 ROOT = Path(__file__).parents[2]
-_PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s\\]+)", re.MULTILINE)
+_PIN = re.compile(r"^\w.*(?= \\$)", re.MULTILINE)
 _CLASSIFIER = re.compile(r"License :: (?:OSI Approved :: )?")
 
 
 def bill_of_materials() -> bytes:
-    """The CycloneDX document of the Python environment that runs this, as JSON. `make sbom` validates it, too."""
+    """The CycloneDX document of the Python environment that runs this, as JSON."""
     program = Path(sys.executable).with_name("cyclonedx-py")
     command: list[str | Path] = [
         program,
@@ -38,8 +40,10 @@ def bill_of_materials() -> bytes:
 
 def runtime_components(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """The components of a CycloneDX document that the runtime image has, in alphabetical order."""
-    pins = dict(_PIN.findall((ROOT / "constraints" / "runtime.txt").read_text(encoding="utf-8")))
-    found = [each for each in document["components"] if pins.get(_normalized(each["name"])) == each["version"]]
+    text = (ROOT / "deploy" / "constraints" / "runtime.txt").read_text(encoding="utf-8")
+    pins = [pin for pin in map(Requirement, _PIN.findall(text)) if pin.marker is None or pin.marker.evaluate()]
+    pinned = {f"{pin.name}{pin.specifier}" for pin in pins}
+    found = [each for each in document["components"] if f"{_normalized(each['name'])}=={each['version']}" in pinned]
     return sorted(found, key=lambda each: _normalized(each["name"]))
 
 

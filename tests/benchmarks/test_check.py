@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import workload
+from tests.benchmarks import workload
 
 
 @pytest.mark.slow
 def test_check_is_compared_with_plain_jinja(tmp_path: Path) -> None:
     output = tmp_path / "results" / "check.json"
-    command = [sys.executable, "-m", "benchmarks.check", "--templates=10", "--rounds=1", f"--output={output}"]
+    command = [sys.executable, "-m", "tests.benchmarks", "check", "--templates=10", "--rounds=1", f"--output={output}"]
     ended = subprocess.run(command, cwd=workload.ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     assert "10 templates" in ended.stdout

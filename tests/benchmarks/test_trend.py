@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.trend import growth, tenths
+from tests.benchmarks.trend import growth, tenths
 
 
 def test_a_figure_that_stays_does_not_grow_however_much_it_varies() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import workload
+from tests.benchmarks import workload
 from tests.docs.browser import BROWSER
 
 
@@ -18,7 +18,7 @@ from tests.docs.browser import BROWSER
 def test_many_children_and_pages_are_compared_with_few(tmp_path: Path) -> None:
     output = tmp_path / "results" / "web.json"
     options = ["--children=40", "--parents=40", "--pages=2", "--seconds=1", "--rounds=1", f"--output={output}"]
-    command = [sys.executable, "-m", "benchmarks.web", *options]
+    command = [sys.executable, "-m", "tests.benchmarks", "web", *options]
     ended = subprocess.run(command, cwd=workload.ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     assert "40 children, 40 parents, 2 open pages" in ended.stdout

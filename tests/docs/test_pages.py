@@ -108,7 +108,7 @@ def test_a_diagram_shows_each_label_of_its_source(source: Path) -> None:
     labels = [line for text in re.findall(r'label="([^"]+)"', source.read_text()) for line in text.split(r"\n")]
     assert len(labels) > 10
     image = html.unescape(source.with_suffix(".svg").read_text())
-    assert [label for label in labels if f">{label}<" not in image] == [], "run `make diagrams`"
+    assert [label for label in labels if f">{label}<" not in image] == [], "run `python -m docs.generate diagrams`"
 
 
 def test_the_page_of_operation_says_what_to_do_about_each_alert() -> None:

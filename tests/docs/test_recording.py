@@ -48,4 +48,4 @@ def test_frames_follow_each_other_and_stay_still_for_those_who_want_it() -> None
 @pytest.mark.skipif(shutil.which("go") is None, reason="needs Go, which builds helm")
 def test_a_recording_shows_what_the_commands_print_today() -> None:
     taken = frames(recording.taken())
-    assert taken == frames(recording.RECORDING.read_text(encoding="utf-8")), "run `make recording`"
+    assert taken == frames(recording.RECORDING.read_text(encoding="utf-8")), "run `python -m docs.generate recording`"

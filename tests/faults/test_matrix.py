@@ -1,4 +1,4 @@
-"""A representative part of the fault matrix. `make test-faults` plays all of it."""
+"""A representative part of the fault matrix. `python -m tests.faults` plays all of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The script of `make smoke-neon`, with a kubectl that answers as a cluster would: does it see what it has to see?"""
+"""The script tests/neon/smoke, with a kubectl that answers as a cluster would: does it see what it has to see?"""
 
 from __future__ import annotations
 

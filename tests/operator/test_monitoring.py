@@ -143,7 +143,7 @@ def test_each_alert_says_what_happens_and_what_to_do() -> None:
 
 
 def checks_of_alerts() -> dict[str, list[dict[str, Any]]]:
-    """The checks of the rule tests (`make test-alerts`) by alert."""
+    """The checks of the rule tests (`python -m tests.monitoring`) by alert."""
     found: dict[str, list[dict[str, Any]]] = {}
     for file in sorted((ROOT / "tests" / "monitoring" / "alerts").glob("*.yaml")):
         for test in yaml.safe_load(file.read_text())["tests"]:

@@ -310,7 +310,7 @@ async def test_a_change_of_a_template_is_planned_and_commented_once(
 
 @pytest.mark.exhaustive
 def test_the_action_installs_this_version(runner: Runner, tmp_path: Path) -> None:
-    step, environment = steps_of(ROOT / "action.yaml")["Install"], offline_pip("build.txt", "runtime.txt")
+    step, environment = steps_of(ROOT / "action.yaml")["Install"], offline_pip()
     done = runner.execute(step, tmp_path, GITHUB_ACTION_PATH=str(ROOT), **environment)
     assert done.returncode == 0, done.stderr
     program = Path(runner.written("GITHUB_PATH").strip()) / "ssa-operator"

@@ -70,10 +70,10 @@ def test_the_table_of_contributing_names_paths_and_definitions_that_exist() -> N
     rows = re.findall(r"^\| an? .* \| .* \| .* \|$", CONTRIBUTING, re.MULTILINE)
     assert len(rows) > 20
     paths = [path for row in rows for path in re.findall(r"`([\w.-]+/[\w./-]*)`", row)]
-    assert len(paths) > 60
+    assert len(paths) > 40
     assert [path for path in paths if not (ROOT / path).exists()] == []
     places = [place for row in rows for place in re.findall(r"`([A-Za-z_]+)` in `([\w/]+\.py)`", row)]
-    assert len(places) > 10
+    assert len(places) >= 8
     assert [
         name
         for name, path in places

@@ -1,4 +1,4 @@
-"""What `tilt up` is told: images, resources and their order. That Tilt does it is shown by `make tilt-check`."""
+"""What `tilt up` is told: images, resources and their order. That Tilt does it is shown by `deploy/dev/tilt-check`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Crashes and stale views at some points of one story. `make test-perturbations` plays all."""
+"""Crashes and stale views at some points of one story. `python -m tests.perturbations` plays all."""
 
 from __future__ import annotations
 

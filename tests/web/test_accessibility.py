@@ -26,11 +26,11 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The source of axe-core, which is a part of the tests alone."""
-    installed = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
+    installed = ROOT / "ssa_operator" / "web" / "page" / "node_modules" / "axe-core" / "axe.min.js"
     if not installed.exists():
         folder = tmp_path_factory.mktemp("web")
         for name in ("package.json", "package-lock.json"):
-            shutil.copy(ROOT / "web" / name, folder)
+            shutil.copy(ROOT / "ssa_operator" / "web" / "page" / name, folder)
         done = subprocess.run(
             ["npm", "ci", "--no-audit", "--no-fund"], cwd=folder, capture_output=True, text=True, check=False
         )

@@ -22,7 +22,7 @@ def test_the_page_is_small() -> None:
 @pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm")
 def test_the_sources_build_the_files_that_are_checked_in(tmp_path: Path) -> None:
     source, out = tmp_path / "web", tmp_path / "static"
-    shutil.copytree(ROOT / "web", source, ignore=shutil.ignore_patterns("node_modules"))
+    shutil.copytree(ROOT / "ssa_operator" / "web" / "page", source, ignore=shutil.ignore_patterns("node_modules"))
     for command in (["npm", "ci", "--no-audit", "--no-fund"], ["npm", "run", "check"], ["node", "build.mjs", str(out)]):
         done = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from benchmarks.web import tree
 from ssa_operator.web.answers import ParentTree
 from ssa_operator.web.merge_patch import apply_merge_patch, merge_patch
 from ssa_operator.web.parent_page import FIRST_NODES, MORE_NODES, portions
+from tests.benchmarks.web import tree
 
 
 @pytest.mark.parametrize("count", [0, FIRST_NODES, FIRST_NODES + 1, FIRST_NODES + MORE_NODES + 1])

@@ -1,1 +1,0 @@
-"""Benchmarks of ssa-operator, each beside a limit that the same run measures; `python -m benchmarks`."""

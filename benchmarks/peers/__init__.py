@@ -1,1 +1,0 @@
-"""Compares ssa-operator with operators that users would otherwise write: `python -m benchmarks.peers`."""

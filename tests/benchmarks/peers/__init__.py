@@ -1,0 +1,1 @@
+"""Compares ssa-operator with operators that users would otherwise write: `python -m tests.benchmarks peers`."""
