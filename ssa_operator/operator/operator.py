@@ -145,7 +145,7 @@ class Operator:
                 self.controllers.router.parent_changed,
                 shared.recorder,
                 self.metrics,
-                self._deletions,
+                self._planned,
                 SYSTEM,
             )
         self._shards: ShardLeases | None = None
@@ -301,11 +301,11 @@ class Operator:
         if live is not None:
             self._recorder.emit(live, (loop_held(seconds),))
 
-    async def _deletions(self, folder: Folder, uids: frozenset[str]) -> tuple[int, str]:
+    async def _planned(self, folder: Folder, uids: frozenset[str], limit: int) -> str:
         # Imported here, because few changes of templates are rolled out.
         from ssa_operator.operator.planned_deletions import planned_deletions  # noqa: PLC0415
 
-        return await planned_deletions(self.client.credentials, self.options, folder, uids)
+        return await planned_deletions(self.client.credentials, self.options, folder, uids, limit)
 
     async def _elect(self) -> None:
         if self.leadership is None:

@@ -30,7 +30,7 @@ from ssa_operator.operator.rollouts.rules import (
 )
 from ssa_operator.reconcile.status.conditions import timestamp
 from ssa_operator.rendering.folder.loaded_folders import FolderInputs
-from ssa_operator.tools.rollouts.stored_rollouts import RolloutStatus, status_of
+from ssa_operator.tools.rollouts.stored_rollouts import RolloutStatus, status_of, wave_of
 from ssa_operator.tools.tree.tree_view import READY, UNKNOWN
 from ssa_operator.web.parent_rows import ParentRows
 from ssa_operator.web.shown_text import DiffLine, differences, is_hidden, shown_lines
@@ -138,7 +138,7 @@ class RolloutPage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     opens: str = ""
     """When the window opens, '' while it is open."""
     settled: str = ""
-    """When the present wave has been Ready for `settle` (RFC 3339), where this replica decides that."""
+    """When the present wave has been Ready for `settle` (RFC 3339)."""
     parents: int = 0
     updated: int = 0
     """Parents that the rollout has reached."""
@@ -194,7 +194,7 @@ def make_rollout_page(
         stopped=state.stopped,
         held=state.held,
         opens=state.opens,
-        settled="" if look.settled_at is None or not state.waves else timestamp(look.settled_at),
+        settled=state.settles,
         parents=status.parents,
         updated=status.updated,
         ready=status.ready,
@@ -247,7 +247,7 @@ def _revision(stored: StoredRevision) -> RolloutRevision:
 def _waves(folder: str, state: State, look: Look, rows: ParentRows) -> Iterable[RolloutWave]:
     def wave(name: str, kind: str, members: Collection[Member]) -> Iterable[RolloutWave]:
         if members:
-            yield _wave(folder, state, look, rows, name, kind, members)
+            yield _wave(folder, state, look, rows, name.capitalize(), kind, members)
 
     active = [each for each in look.members if not each.suspended]
     reached = [each for each in active if reaches(state, each)]
@@ -255,17 +255,13 @@ def _waves(folder: str, state: State, look: Look, rows: ParentRows) -> Iterable[
     current = [each for each in reached if each.place in wave_now]
     earlier = [each for each in reached if each.place not in wave_now]
     yield from wave("Reached" if state.revision else "All parents", "reached", earlier)
-    yield from wave(_name(state), "current", current)
+    yield from wave(wave_of(state), "current", current)
     left = {each.uid: each for each in active if not reaches(state, each)}
     most = min(AHEAD, LOOKS_AHEAD // max(1, len(look.members)))
     for begun, ahead in waves_ahead(state, look.members, look.settings, most):
-        yield from wave(_name(begun), "ahead", [left.pop(each.uid) for each in ahead if each.uid in left])
+        yield from wave(wave_of(begun), "ahead", [left.pop(each.uid) for each in ahead if each.uid in left])
     yield from wave("Later", "ahead", left.values())
     yield from wave("Skipped", "skipped", [each for each in look.members if each.suspended])
-
-
-def _name(state: State) -> str:
-    return f"Wave {state.waves}" if state.undo or state.canaries_done else "Canary"
 
 
 def _wave(

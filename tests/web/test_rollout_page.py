@@ -96,9 +96,9 @@ async def test_the_json_has_a_stopped_a_held_and_a_running_rollout_in_the_words_
         assert "pauses" not in value
         assert steps(value) == [
             ("Canary", {"failed": 1}),
-            ("Wave 2", {"left": 2}),
-            ("Wave 3", {"left": 2}),
-            ("Wave 4", {"left": 1}),
+            ("Batch 1 of 3", {"left": 2}),
+            ("Batch 2 of 3", {"left": 2}),
+            ("Batch 3 of 3", {"left": 1}),
         ]
         (broken,) = value["waves"][0]["parents"]
         assert (broken["name"], broken["broken"], broken["group"]) == ("p0", True, "failed")
@@ -118,7 +118,7 @@ async def test_the_json_has_a_stopped_a_held_and_a_running_rollout_in_the_words_
         value = await until(values, "Waiting")
         assert "it would delete or recreate 6 objects of 6 parents" in value["held"]
         assert ("updated" in value, value["resumes"]) == (False, True)
-        assert [name for name, _ in steps(value)] == ["Canary", "Wave 2", "Wave 3", "Wave 4"]
+        assert [name for name, _ in steps(value)] == ["Canary", "Batch 1 of 3", "Batch 2 of 3", "Batch 3 of 3"]
         assert (await story.rollout("resume"))[0] == 0
         await until(values, "Complete", ready=6)
         story.write(child("five"), NEVER)

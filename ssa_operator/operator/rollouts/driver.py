@@ -65,6 +65,7 @@ from ssa_operator.operator.rollouts.rules import (
     revision_of,
     unready_deadline,
     with_loaded,
+    with_problem,
 )
 from ssa_operator.operator.rollouts.windows import next_opening
 from ssa_operator.reconcile.parent_records.rules import NO_REVISION, read_parent_records
@@ -76,6 +77,9 @@ from ssa_operator.reconcile.suspension.rules import is_suspended
 from ssa_operator.rendering.folder.loaded_folders import Folder, FolderInputs, load_inputs
 
 log = logging.getLogger("ssa_operator")
+
+UNSTORED = "their revision can't be stored"
+"""With this begins why no parent gets other templates, in the state and in the status of the parents."""
 
 PAUSE = 0.2
 """Seconds between two looks at the parents, while reconciles end."""
@@ -101,8 +105,10 @@ WINDOW_INTERVAL = 20.0
 SLOW_INTERVAL = 60.0
 """Seconds after which shard 0 looks again at a stopped rollout, and a revision is read again that can't be read."""
 
-Plan = Callable[[Folder, frozenset[str]], Awaitable[tuple[int, str]]]
-"""How many objects a set would delete or recreate for the parents with these uids, and which, in words."""
+Plan = Callable[[Folder, frozenset[str], int], Awaitable[str]]
+"""Why a set has to be confirmed before the parents with these uids get it, '' if it hasn't; the number is how many
+objects it may delete or recreate.
+"""
 
 
 class RolloutUnavailableError(Exception):
@@ -121,8 +127,6 @@ class Look(Struct, frozen=True, kw_only=True):
     """What the revisions in use were compiled from."""
     fails_at: Mapping[str, float]
     """When a parent that the rollout has reached counts as failed, by its place, where this process decides."""
-    settled_at: float | None
-    """When `settle` is over, None while a parent of the wave is not Ready."""
     problem: str
     """Why the last step failed."""
 
@@ -145,6 +149,8 @@ class _Followed:
     """The revisions that parents run or get. One that can't be read has no templates, and says why."""
     wanted: set[str] = field(default_factory=set)
     """Other revisions that parents run."""
+    unstored: str = ""
+    """Why the newest set can't be stored, as the state has it, or this process knows where there is no state."""
     progress: Progress = NO_PROGRESS
     due: float | None = None
     """When the next look at the parents is due, in seconds on the monotonic clock."""
@@ -159,14 +165,16 @@ class _Followed:
 
     def revision_of(self, member: Member) -> str:
         """The revision that a parent gets, '' for a new one while no state is stored."""
-        state, newest = self.state, self.newest.revision
-        if member.runs == NO_REVISION and newest:
-            return newest
-        if state is None or (member.runs and newest and not state.revision and state.loaded != newest):
-            return member.runs  # an old state knows nothing of what ran since
-        return revision_of(state, member)
+        return _revision_of(self.state, self.newest.revision, member)
 
     def folder(self, revision: str) -> Folder:
+        """The set of a revision, with the reason why there is no newer one."""
+        found = self._folder(revision)
+        if not self.unstored or found.templates is None:
+            return found
+        return replace(found, problems=(*found.problems, RenderProblem(self.unstored)))
+
+    def _folder(self, revision: str) -> Folder:
         """The set of a revision. The parents of one that isn't read yet are left alone until it is."""
         if not revision:
             return self.first
@@ -181,8 +189,16 @@ class _Followed:
 
     def unusable(self, revision: str, why: str) -> Folder:
         """Stands for a revision that can't be rendered: nothing is applied or deleted, and the parent says so."""
-        problem = RenderProblem(f"revision {revision}, which the parent runs, can't be rendered: {why}")
+        problem = RenderProblem(f"revision {revision} can't be rendered: {why}")
         return replace(self.newest, templates=None, digest="", revision=revision, inputs=None, problems=(problem,))
+
+
+def _revision_of(state: State | None, newest: str, member: Member) -> str:
+    if member.runs == NO_REVISION and newest:
+        return newest
+    if state is None or (member.runs and newest and not state.revision and state.loaded != newest):
+        return member.runs  # an old state knows nothing of what ran since
+    return revision_of(state, member)
 
 
 class Rollouts:
@@ -340,7 +356,6 @@ class Rollouts:
             settings=settings,
             inputs={revision: each.inputs for revision, each in known.compiled.items() if each.inputs is not None},
             fails_at={place: late + since for place, since in progress.unready_since.items()},
-            settled_at=None if progress.ready_since is None else ahead + progress.ready_since + settings.settle,
             problem=known.problem,
         )
 
@@ -383,23 +398,27 @@ class Rollouts:
         if parents is None or not parents.serving:
             known.due = self._clock.monotonic() + LIST_INTERVAL  # no event tells of it where there are no parents
             return
-        stored = known.state if known.live is not None else None
-        if folder.inputs is not None and (stored is None or stored != self._loaded(stored, folder.revision)):
-            try:
-                await self._store(name, known, parents)
-            except ApiError as error:
-                why = str(error)
-                await self._change(name, known, lambda found: replace(found, unstored=why) if found else None)
-                raise
-        if known.state is not None and known.state.revision and folder.settings.rollout is not None:
-            await self._decide(name, known, parents, folder.settings.rollout)
+        refused: ApiError | RolloutUnavailableError | None = None
+        try:
+            await self._store(name, known, parents)
+        except (ApiError, RolloutUnavailableError) as error:
+            refused = error
+            if not isinstance(error, ApiError) or error.terminal or str(error) == known.problem:
+                await self._set_unstored(name, known, f"{UNSTORED}: {error}")
+        state, settings = known.state, folder.settings.rollout
+        if state is not None and state.revision and settings is not None and (state.undo or refused is None):
+            await self._decide(name, known, parents, settings)
+        if refused is not None:
+            raise refused
 
     async def _store(self, name: str, known: _Followed, parents: Parents) -> None:
-        """Store the loaded set and the revisions that are in use, and take it into the state. A state that is gone
-        follows from what this process knows, or from what the parents run and what is stored.
+        """Store the loaded set and the revisions that are in use, and take it into the state, unless it is stored. A
+        state that is gone follows from what this process knows, or from what the parents run and what is stored.
         """
         folder, state = known.newest, known.state
-        assert folder.inputs is not None
+        is_stored = state is not None and known.live is not None and state == self._loaded(state, folder)
+        if is_stored or folder.inputs is None:
+            return
         members = await self._members(known, parents)
         used = {member.runs for member in members} | (state.revisions if state is not None else set())
         inputs = {each.revision: each.inputs for each in known.compiled.values() if each.inputs is not None}
@@ -410,13 +429,22 @@ class Rollouts:
         runs = {member.runs for member in members} - {"", NO_REVISION, folder.revision}
         if state is None:
             state = lost_state(folder.revision, members, successes) if runs or successes else None
-        before = state or first_state(folder.revision)
-        await self._change(name, known, lambda found: self._loaded(found or before, folder.revision))
+        first = state or first_state(folder.revision)
+        await self._change(name, known, lambda found: self._loaded(found or first, folder))
 
-    def _loaded(self, state: State, revision: str) -> State:
-        """The state after a set was loaded by this operator."""
-        state, namespaces = with_loaded(state, revision), tuple(self._options.namespaces)
-        return replace(state, unstored="", namespaces=namespaces, selector=self._options.selector)
+    def _loaded(self, state: State, folder: Folder) -> State:
+        """The state after a set was loaded by this operator, and stored."""
+        namespaces, selector = tuple(self._options.namespaces), self._options.selector
+        state = with_loaded(state, folder.revision)
+        return replace(state, unstored="", namespaces=namespaces, selector=selector)
+
+    async def _set_unstored(self, name: str, known: _Followed, why: str) -> None:
+        """Have all parents say why no set can be stored."""
+        await self._change(name, known, lambda found: replace(found, unstored=why) if found else None)
+        if known.unstored != why:
+            known.unstored = why
+            async for live in _slices(self._folders.get(name, ())):
+                self._requeue_parent(name, live, Cause.RETRY)
 
     async def _decide(self, name: str, known: _Followed, parents: Parents, settings: RolloutSettings) -> None:
         assert known.state is not None
@@ -427,15 +455,24 @@ class Rollouts:
         if sharded and waits:  # nothing that is to be asked would decide anything
             known.due = now + WINDOW_INTERVAL if opens else None
             return
+        target = known.compiled[before.target]
+        unrendered = str(target.problems[0]) if target.templates is None else ""
+        held = with_problem(before, unrendered)
+        if unrendered or held != before:
+            await self._change(name, known, lambda stored: held if stored == before else None)
+            return
         members = await self._members(known, parents)
-        found = decide(before, members, settings, known.progress, now, opens=opens)
-        # With many parents a look takes long. It must not hold up their reconciles.
+        # In a thread, because with many parents a look takes long, and must not hold up their reconciles.
+        found = await asyncio.to_thread(decide, before, members, settings, known.progress, now, opens=opens)
         known.pause = max(PAUSE, LOOK_SHARE * (self._clock.monotonic() - now))
-        known.progress = found.progress
         poll = [now + (SLOW_INTERVAL if found.state.stopped else LIST_INTERVAL)] if sharded else []
         poll += [now + WINDOW_INTERVAL] if opens else []
         known.due = earliest(found.due, *poll)
         state: State | None = found.state
+        settles = found.due is not None and found.due - now >= 1.0
+        if settles and found.progress.ready_since not in (None, known.progress.ready_since):
+            state = replace(found.state, settles=timestamp(self._clock.now() + (found.due or now) - now))
+        known.progress = found.progress
         if found.needs_plan:
             state = await self._planned(name, known, members, found.state, settings)
         if state is not None and state != before:
@@ -448,11 +485,10 @@ class Rollouts:
         """The state after it is known what the revision would delete, None if it is another one meanwhile. Raises
         ApiError and RolloutUnavailableError.
         """
-        target = known.compiled.get(state.target)
         uids = frozenset(member.uid for member in members if revision_of(state, member) != state.target)
-        if target is None or not uids:
-            return planned(state, 0, "", settings.max_prune)
-        plan = asyncio.ensure_future(self._plan(target, uids))
+        if not uids or state.confirmed:
+            return planned(state, "")
+        plan = asyncio.ensure_future(self._plan(known.compiled[state.target], uids, settings.max_prune))
         try:
             while not plan.done():
                 changed = asyncio.create_task(known.changed.wait())
@@ -464,10 +500,9 @@ class Rollouts:
                     if live is not known.seen or known.newest.revision not in ("", state.loaded):
                         known.changed.set()
                         return None
-            deletions, described = plan.result()
+            return planned(state, plan.result())
         finally:
             plan.cancel()
-        return planned(state, deletions, described, settings.max_prune)
 
     async def _change(self, name: str, known: _Followed, change: Change) -> None:
         """Change the stored state, and take what is stored then."""
@@ -487,15 +522,20 @@ class Rollouts:
             log.warning("%s: the state of its rollouts is gone or can't be read; it is made again", name)
             known.live, known.seen = None, live
             return
-        await self._read(name, known, state.revisions)
-        recorded = [(each, self._recorded(name, each)) async for each in _slices(self._folders.get(name, ()))]
-        given = [known.revision_of(member) for _, member in recorded]
+        await self._read(name, known, state.revisions - known.compiled.keys())
         before, known.state, known.live, known.seen = known.state, state, live, live
-        kept = {*state.revisions, known.newest.revision, *(member.runs for _, member in recorded)}
-        known.compiled = {revision: each for revision, each in known.compiled.items() if revision in kept}
-        for (each, member), revision in zip(recorded, given, strict=True):
-            if known.revision_of(member) != revision:
-                self._requeue(ParentKey(name, each.identity.namespace, each.identity.name), Cause.TEMPLATE)
+        said, known.unstored = known.unstored, state.unstored
+        used = set(state.revisions)
+        async for each in _slices(self._folders.get(name, ())):
+            member = self._recorded(name, each)
+            used.add(member.runs)
+            newest = known.newest.revision
+            if _revision_of(before, newest, member) != _revision_of(state, newest, member):
+                self._requeue_parent(name, each, Cause.TEMPLATE)
+            elif said != state.unstored:
+                self._requeue_parent(name, each, Cause.RETRY)
+        used.add(known.newest.revision)
+        known.compiled = {revision: each for revision, each in known.compiled.items() if revision in used}
         if before is not None:
             await self._report(name, live, before, state)
 
@@ -503,18 +543,20 @@ class Rollouts:
         """Read the revisions that parents run and that are not read yet, and have these parents reconciled."""
         if known.read_again is not None and known.read_again <= self._clock.monotonic():
             known.read_again = None
-            unread = {revision for revision, each in known.compiled.items() if each.templates is None}
-            known.compiled = {revision: each for revision, each in known.compiled.items() if revision not in unread}
-            known.wanted |= unread
-        wanted, known.wanted = known.wanted - known.compiled.keys(), set()
+            known.wanted |= {revision for revision, each in known.compiled.items() if each.templates is None}
+        wanted = {*known.wanted}
         await self._read(name, known, wanted)
+        known.wanted -= wanted
         async for each in _slices(self._folders.get(name, ()) if wanted else ()):
             if known.revision_of(self._recorded(name, each)) in wanted:
-                self._requeue(ParentKey(name, each.identity.namespace, each.identity.name), Cause.TEMPLATE)
+                self._requeue_parent(name, each, Cause.TEMPLATE)
+
+    def _requeue_parent(self, name: str, live: LiveObject, cause: Cause) -> None:
+        self._requeue(ParentKey(name, live.identity.namespace, live.identity.name), cause)
 
     async def _read(self, name: str, known: _Followed, revisions: Iterable[str]) -> None:
         """Read stored revisions. Raises ApiError."""
-        for revision in sorted(set(revisions) - known.compiled.keys()):
+        for revision in sorted(revisions):
             if revision == known.newest.revision:
                 known.compiled[revision] = known.newest
                 continue
@@ -542,7 +584,7 @@ class Rollouts:
         if after.target != before.target:
             events.append(_event("RolloutStarted", f"revision {after.target} begins to roll out"))
         if after.held and after.held != before.held:
-            events.append(_event("RolloutHeld", f"revision {after.target} waits: {after.held}", warning=True))
+            events.append(_event("RolloutHeld", f"the rollout waits: {after.held}", warning=True))
         if after.stopped and not before.stopped:
             events.append(_event("RolloutStopped", f"the rollout is stopped: {after.stopped}", warning=True))
         if before.stopped and after.revision == before.revision and not after.stopped:

@@ -19,7 +19,7 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import counted, near_names
 from ssa_operator.operator.process.streams import CommandError
-from ssa_operator.operator.rollouts.driver import stored_member
+from ssa_operator.operator.rollouts.driver import UNSTORED, stored_member
 from ssa_operator.operator.rollouts.requests import RevisionStore
 from ssa_operator.operator.rollouts.revisions import RevisionError, StoredRevision, read_state, state_folder
 from ssa_operator.operator.rollouts.rules import (
@@ -52,7 +52,7 @@ class RolloutStatus(Struct, frozen=True, kw_only=True):
     revision: str
     """The revision that all parents are on, or get."""
     wave: str
-    """The canaries or the number of the wave, '' while none has begun."""
+    """The canaries or the number of the batch, '' while none has begun."""
     phase: str
     """Complete, Progressing, Paused, Waiting or Stopped."""
     message: str
@@ -61,6 +61,10 @@ class RolloutStatus(Struct, frozen=True, kw_only=True):
     """Parents that the rollout has reached."""
     ready: int
     """Those of them that are Ready."""
+    settles: str
+    """When the wave has been Ready for `settle` (RFC 3339), '' while it is not Ready."""
+    opens: str
+    """When the window opens, '' while it is open."""
     suspended: Sequence[str]
     """The parents that it skips."""
 
@@ -194,13 +198,15 @@ class StoredRollouts(Struct, frozen=True):
         wanted = self._wanted(state, history, number, force=force)
         revision = wanted.revision
         after = await self.change(lambda stored: undone(stored, revision, confirmed=confirmed))
-        await self.store.renumber(self.folder, revision)
         named = f"revision {wanted.number} ({revision})"
         for _ in range(_LOOKS):
-            if after.revision != revision or after.planned == revision:
+            if after.revision != revision or after.planned == revision or after.held:
                 break
             await asyncio.sleep(LOOK)
             after = await self.state()
+        if after.held and after.planned != revision:
+            raise CommandError(f"{self.folder} can't be rolled back to {named}: {after.held}")
+        await self.store.renumber(self.folder, revision)
         if after.held:
             raise CommandError(f"{self.folder} waits to be rolled back to {named}: {after.held}, as `undo --yes` does")
         if after.revision == revision and after.planned != revision:
@@ -294,6 +300,8 @@ def status_of(folder: str, state: State, members: Sequence[Member], since: Mappi
         parents=len(members),
         updated=len(updated),
         ready=sum(member.ready and member.runs in ("", state.target) for member in updated),
+        settles=state.settles,
+        opens=state.opens,
         suspended=[str(member) for member in suspended],
     )
 
@@ -307,10 +315,23 @@ async def _no_rollouts(client: Client, folder: str, where: str, known: Iterable[
         near := near_folder(folder, {*map(state_folder, known)}) or near_folder(folder, served)
     ):
         return f"there are no rollouts of {folder} {where}; did you mean {near}?"
+    if why := await _why_unstored(client, folder):
+        return f"there are no rollouts of {folder} {where}, because {why}"
     return (
         f"there are no rollouts of {folder} {where}; set `rollout: {{}}` in {folder}/_settings.yaml. Where it is set, "
         "the log of the operator says why no revision is stored"
     )
+
+
+async def _why_unstored(client: Client, folder: str) -> str:
+    """Why an operator can't store the first revision of a folder, as its parents say it; '' if none does."""
+    try:
+        resource = await RESTMapper(client).resource_by_name(folder)
+        lives, _ = await client.list(resource, "")
+    except (UnknownKind, ApiError):
+        return ""
+    messages = (str((live_condition(live, "Ready") or {}).get("message", "")) for live in lives)
+    return next((message[message.index(UNSTORED) :] for message in messages if UNSTORED in message), "")
 
 
 def near_folder(word: str, folders: Iterable[str]) -> str:
@@ -360,9 +381,9 @@ def _waits(state: State) -> str:
 
 def wave_of(state: State) -> str:
     """The present wave in words, '' while none has begun."""
-    if not state.revision or not state.waves:
+    if not state.revision or not state.wave:
         return ""
-    return "canary" if not (state.undo or state.canaries_done) else f"wave {state.waves}"
+    return f"batch {state.batch} of {state.batches}" if state.batch else "canary"
 
 
 def waits_for(state: State, reached: Iterable[Member], since: Mapping[str, str]) -> str:
@@ -377,19 +398,18 @@ def waits_for(state: State, reached: Iterable[Member], since: Mapping[str, str])
     if late:
         more = f" and {len(late) - _NAMED} more" if len(late) > _NAMED else ""
         return f"; {'; '.join(late[:_NAMED])}{more}"
-    last = max((since.get(each.uid, "") for each in active), default="")
-    return f"; they are Ready{_since(last, ', the last')}, and `settle` is not over" if state.wave else ""
+    return f"; they are Ready, and `settle` ends at {state.settles}" if state.settles else ""
 
 
-def _since(time: str, named: str = "") -> str:
-    return f"{named} since {time}" if time else ""
+def _since(time: str) -> str:
+    return f" since {time}" if time else ""
 
 
 def _phase(folder: str, state: State, updated: int, parents: int) -> tuple[str, str]:
     if state.unstored:
         return (
             "Waiting",
-            f"{folder} waits: its changed templates can't be stored, so no parent gets them: {state.unstored}",
+            f"{folder} waits: no parent gets other templates, because {state.unstored}",
         )
     if not state.revision:
         paused = "; it is paused, so the next set waits for `rollout resume`" if state.paused else ""
@@ -397,7 +417,7 @@ def _phase(folder: str, state: State, updated: int, parents: int) -> tuple[str, 
     if state.stopped:
         return "Stopped", f"the rollout of {folder} is stopped: {state.stopped}; {updated} of {parents} updated"
     why = _waits(state)
-    wave = f"{wave_of(state)}, " if state.waves else ""
+    wave = f"{wave_of(state)}, " if state.wave else ""
     waits = f"waiting for the rollout of {folder} to finish: {wave}{updated} of {counted(parents, 'parent')} updated"
     phase = "Paused" if state.paused and not state.held else "Waiting"
     return (phase, f"{waits}; {why}") if why else ("Progressing", waits)

@@ -102,7 +102,7 @@ def reconciled(world: World) -> World:
 def looked(world: World) -> World:
     """The operator looks once, and stores what it decides."""
     found = decide(world.state, world.members, SETTINGS, world.progress, 0.0, opens=world.opens)
-    state = planned(found.state, 0, "", 0) if found.needs_plan else found.state
+    state = planned(found.state, "") if found.needs_plan else found.state
     check_decision(world, state)
     return world._replace(state=state, progress=found.progress)
 

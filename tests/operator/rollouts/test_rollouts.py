@@ -22,7 +22,7 @@ from ssa_operator.operator.rollouts.requests import RevisionStore
 from ssa_operator.rendering.folder import installation
 from ssa_operator.rendering.folder.installation import Installation
 from tests.cli.process import run, started
-from tests.operator.harness import Desk, Operate, Running, definition, not_ready_because
+from tests.operator.harness import Desk, Operate, Running, definition, not_ready_because, ready_saying
 from tests.operator.wall_clock import SteppingClock
 
 pytestmark = pytest.mark.cluster
@@ -46,6 +46,17 @@ metadata:
 
 WAITS = EXTRA.replace("-extra", "-new") + 'data: {a: \'{{ lookup("v1", "ConfigMap", "no").data.a }}\'}\n'
 """A document that waits for an object that nobody creates."""
+
+SHARED = """\
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: common
+  annotations: {ssa-operator.dev/apply: Shared}
+data:
+  text: TEXT
+"""
 
 ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
 
@@ -302,9 +313,9 @@ async def test_a_broken_set_reaches_nobody_else_whatever_becomes_of_its_canary_a
         assert (await story.rollout("resume"))[2].endswith(f"{story.folder} is not paused\n")
         story.write(child("three"), NEVER)
         await desk.until("configmaps", "p0", lambda body: body["data"]["text"] == "three")
-        await desk.ready(story.folder, "p0")
+        await story.until_stored('"settles":')
         code, out, _ = await story.rollout("status", "--no-watch")
-        words = r": canary, 1 of 6 parents updated; they are Ready, the last since \S+Z, and `settle` is not over"
+        words = r": canary, 1 of 6 parents updated; they are Ready, and `settle` ends at \S+Z$"
         assert (code, bool(re.search(words, out))) == (0, True), out
     await desk.delete("controllerrevisions.apps", f"{story.folder}-{first}")
     await desk.delete("controllerrevisions.apps", story.folder)
@@ -335,14 +346,23 @@ async def test_a_set_that_can_not_be_stored_reaches_nobody(
         refused.clear()
         await refused.wait()
         assert set((await story.texts()).values()) == {"one"}
+        for number in range(6):
+            await desk.until(story.folder, f"p{number}", ready_saying("their revision can't be stored: create Contr"))
+        for where in ([f"--operator-namespace={namespace}"], []):
+            _, _, err = await run("rollout", "status", story.folder, f"--kubeconfig={desk.kubeconfig}", *where)
+            assert "their revision can't be stored: create ControllerRevision failed (403" in err, err
         monkeypatch.setattr(RevisionStore, "store", store)
         await story.until_all_have("two")
         assert (await story.rollout("status"))[0] == 0
+        for number in range(6):
+            await desk.until(story.folder, f"p{number}", lambda body: "can't be stored" not in str(body["status"]))
         monkeypatch.setattr(RevisionStore, "store", refuse)
         story.write(child("three"))
         await story.until_stored('"unstored":')
         code, out, _ = await story.rollout("status", "--no-watch")
-        assert (code, "can't be stored, so no parent gets them" in out) == (0, True)
+        words = "their revision can't be stored: create ControllerRevision"
+        assert (code, f"waits: no parent gets other templates, because {words}" in out) == (0, True), out
+        await desk.until(story.folder, "p3", ready_saying(words))
         assert set((await story.texts()).values()) == {"two"}
         monkeypatch.setattr(RevisionStore, "store", store)
         story.write(child("three") + EXTRA)
@@ -361,6 +381,70 @@ async def test_a_set_that_can_not_be_stored_reaches_nobody(
         for number in range(6):
             await desk.gone("configmaps", f"p{number}")
             await desk.ready(story.folder, f"p{number}")
+
+
+async def test_a_change_of_a_shared_object_asks_before_it_stops_at_its_first_owner(
+    desk: Desk, operate: Operate, group: str, namespace: str, tmp_path: Path
+) -> None:
+    story = Story(desk, f"things.{group}", tmp_path / "rolled")
+    await story.create_parents()
+
+    async def text() -> str:
+        return str((await desk.read("configmaps", "common"))["data"]["text"])
+
+    async with operate(templates=story.templates, installation=Installation(namespace=namespace)):
+        story.write(child("one") + SHARED.replace("TEXT", "one"))
+        await story.until_all_have("one")
+        await story.until_stored('"successes":[')
+        for number in range(6):
+            await desk.ready(story.folder, f"p{number}")
+        story.write(child("two") + SHARED.replace("TEXT", "one"))
+        await story.until_all_have("two")
+        assert (await story.rollout("status"))[0] == 0, "a shared object that stays as it is stops a rollout"
+        story.write(child("three") + SHARED.replace("TEXT", "three"))
+        await story.until_stored("it changes ConfigMap", "/common, which several parents share", "give it another name")
+        assert (await text(), set((await story.texts()).values())) == ("one", {"two"})
+        assert (await story.rollout("resume"))[0] == 0
+        await story.until_stored("is rendered differently by Thing")
+        assert (await text(), sorted((await story.texts()).values())) == ("one", ["three", *["two"] * 5])
+        story.write(child("four"))
+        await story.until_stored("it would delete or recreate 1 object", "/common")
+        assert (await text(), sorted((await story.texts()).values())) == ("one", ["three", *["two"] * 5])
+        story.write(child("four") + SHARED.replace("TEXT", "one"))
+        await story.until_all_have("four")
+        assert (await story.rollout("status"))[0] == 0
+
+
+async def test_an_undo_to_a_revision_that_can_not_be_rendered_says_so_and_changes_nothing(
+    desk: Desk, operate: Operate, group: str, namespace: str, tmp_path: Path
+) -> None:
+    story = Story(desk, f"things.{group}", tmp_path / "rolled")
+    await story.create_parents()
+    async with operate(templates=story.templates, installation=Installation(namespace=namespace)):
+        story.write(child("one"))
+        await story.until_all_have("one")
+        await story.until_stored('"successes":[')
+        first = (await desk.ready(story.folder, "p1"))["status"]["revision"]
+        story.write(child("two"))
+        await story.until_all_have("two")
+        assert (await story.rollout("status"))[0] == 0
+        name = f"{story.folder}-{first}"
+        stored = await desk.read("controllerrevisions.apps", name)
+        await desk.delete("controllerrevisions.apps", name)
+        metadata = {part: stored["metadata"][part] for part in ("name", "labels", "annotations")}
+        await desk.apply({**stored, "metadata": metadata, "data": {"content": "damaged"}})
+        revisions = await story.revisions()
+        for arguments in ((), (), ("--yes",)):
+            code, out, err = await story.rollout("undo", *arguments)
+            assert (code, out) == (1, "")
+            assert f"can't be rolled back to revision 1 ({first}): revision {first} can't be rendered: its" in err
+            assert (await story.revisions(), set((await story.texts()).values())) == (revisions, {"two"})
+        code, out, _ = await story.rollout("status", "--no-watch")
+        words = f"0 of 6 parents updated; revision {first} can't be rendered: its content can't be read"
+        assert (code, words in out) == (0, True), out
+        story.write(child("three"))
+        await story.until_all_have("three")
+        assert (await story.rollout("status"))[0] == 0
 
 
 async def test_an_upgrade_that_is_held_and_breaks_stops_at_its_canary(

@@ -8,23 +8,25 @@ from ssa_operator.operator.rollouts.rules import Member, State
 from ssa_operator.tools.rollouts.stored_rollouts import waits_for, wave_of
 
 AT_REST = State(loaded="new", successes=("old",))
-ROLLING = replace(AT_REST, revision="new", waves=1, wave=("place",))
+ROLLING = replace(AT_REST, revision="new", wave=("place",))
 TIME = "2026-11-29T02:00:00Z"
 SINCE = {"1": TIME}
 PARENT = Member(uid="1", namespace="default", name="p0", runs="new", revision="new", ready_before="old", ready=True)
 
 
-def test_a_wave_is_the_canary_or_has_a_number() -> None:
-    states = (AT_REST, replace(ROLLING, waves=0), ROLLING, replace(ROLLING, canaries_done=True, waves=3))
-    assert [wave_of(state) for state in states] == ["", "", "canary", "wave 3"]
-    assert wave_of(replace(ROLLING, undo=True)) == "wave 1"
+def test_a_wave_is_the_canary_or_a_batch_of_several() -> None:
+    states = (AT_REST, replace(ROLLING, wave=()), ROLLING, replace(ROLLING, canaries_done=True, batch=2, batches=5))
+    assert [wave_of(state) for state in states] == ["", "", "canary", "batch 2 of 5"]
 
 
 def test_a_status_names_the_parent_that_a_wave_waits_for_and_since_when() -> None:
     unready = replace(PARENT, ready=False, message="no image")
     assert waits_for(ROLLING, [unready], SINCE) == f"; default/p0 is not Ready since {TIME}: no image"
     assert waits_for(ROLLING, [replace(PARENT, revision="old")], SINCE) == "; default/p0 has not got it yet"
-    assert waits_for(ROLLING, [PARENT], SINCE) == f"; they are Ready, the last since {TIME}, and `settle` is not over"
+    assert waits_for(ROLLING, [PARENT], SINCE) == ""
+    assert (
+        waits_for(replace(ROLLING, settles=TIME), [PARENT], SINCE) == f"; they are Ready, and `settle` ends at {TIME}"
+    )
 
 
 def test_no_wave_waits_for_a_parent_that_is_suspended_or_was_not_ready_before() -> None:
