@@ -153,7 +153,7 @@ def _folders(operator: Operator, rows: ParentRows, visible: Collection[str]) -> 
             problems=tuple(map(problem_data, folder.problems)),
             crd=operator.controllers.refused_crds.get(name, ""),
             waits=operator.missing.get(name, ""),
-            rollout=rollout_line(operator.rollouts, name),
+            rollout=rollout_line(operator.rollouts, name, sum(counts.values())),
         )
     return found
 

@@ -30,7 +30,7 @@ from ssa_operator.operator.rollouts.rules import (
 )
 from ssa_operator.reconcile.status.conditions import timestamp
 from ssa_operator.rendering.folder.loaded_folders import FolderInputs
-from ssa_operator.tools.rollouts.stored_rollouts import RolloutStatus, status_of, wave_of
+from ssa_operator.tools.rollouts.stored_rollouts import RolloutStatus, phase_of, status_of, wave_of
 from ssa_operator.tools.tree.tree_view import READY, UNKNOWN
 from ssa_operator.web.parent_rows import ParentRows
 from ssa_operator.web.shown_text import DiffLine, differences, is_hidden, shown_lines
@@ -155,14 +155,13 @@ class RolloutPage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is not shown, with the reason."""
 
 
-def rollout_line(rollouts: Rollouts | None, folder: str) -> RolloutLine | None:
-    """The line of a folder, None without rollouts."""
+def rollout_line(rollouts: Rollouts | None, folder: str, parents: int) -> RolloutLine | None:
+    """The line of a folder with this number of parents, None without rollouts."""
     state = None if rollouts is None else rollouts.state(folder)
     if rollouts is None or state is None:
         return None
-    found = rollouts.look(folder) if state.revision else None
-    status = status_of(folder, state, found.members if found is not None else (), {})
-    return RolloutLine(phase=status.phase, message=status.message)
+    phase, message = phase_of(folder, state, rollouts.reached(folder), parents)
+    return RolloutLine(phase=phase, message=message)
 
 
 def make_rollout_page(

@@ -330,7 +330,7 @@ class WebView:
         """The page of a folder's rollout. Raises HTTPNotFound."""
         rollouts, name = self.operator.rollouts, self._folder(name).name
         self._rows.follow()
-        look = None if rollouts is None else rollouts.look(name)
+        look = None if rollouts is None else await rollouts.look(name)
         history: list[StoredRevision] = []
         notes: tuple[str, ...] = ()
         files: Mapping[str, RolloutFile] = {}

@@ -35,7 +35,7 @@ def test_the_waves_ahead_are_the_canary_batches_and_at_last_what_was_not_ready()
     state = with_loaded(first_state("a"), "b")
     found = waves_ahead(state, members, RolloutSettings(batch=Batch(2)), 9)
     assert [len(wave) for _, wave in found] == [1, 2, 2, 1]
-    assert [begun.waves for begun, _ in found] == [1, 2, 3, 4]
+    assert [(begun.batch, begun.batches) for begun, _ in found] == [(0, 0), (1, 3), (2, 3), (3, 3)]
     assert [each.name for each in found[-1][1]] == ["p3"]
     assert "p6" not in {each.name for _, wave in found for each in wave}
     assert len(waves_ahead(state, members, RolloutSettings(batch=Batch(2)), 2)) == 2

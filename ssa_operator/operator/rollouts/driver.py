@@ -33,6 +33,7 @@ from ssa_operator.informers.parents import ParentKey
 from ssa_operator.kube.api.backoff import earliest
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError, NotLeader
+from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.kube.clock import Clock
 from ssa_operator.kube.watch.cache import Cache
@@ -43,6 +44,7 @@ from ssa_operator.objects.render_result import RenderProblem
 from ssa_operator.objects.rollout_settings import RolloutSettings
 from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator_options import Options
+from ssa_operator.operator.rollouts.members import reconciled_member, recorded_member, stored_member
 from ssa_operator.operator.rollouts.memory import NO_PROGRESS, Progress
 from ssa_operator.operator.rollouts.requests import Change, RevisionStore
 from ssa_operator.operator.rollouts.revisions import (
@@ -55,6 +57,7 @@ from ssa_operator.operator.rollouts.revisions import (
 from ssa_operator.operator.rollouts.rules import (
     Member,
     State,
+    awaited,
     begins,
     decide,
     first_state,
@@ -68,12 +71,11 @@ from ssa_operator.operator.rollouts.rules import (
     with_problem,
 )
 from ssa_operator.operator.rollouts.windows import next_opening
-from ssa_operator.reconcile.parent_records.rules import NO_REVISION, read_parent_records
+from ssa_operator.reconcile.parent_records.rules import NO_REVISION
 from ssa_operator.reconcile.parent_state import Parents
-from ssa_operator.reconcile.status.conditions import live_condition, timestamp
+from ssa_operator.reconcile.status.conditions import timestamp
 from ssa_operator.reconcile.status.event_requests import Recorder
 from ssa_operator.reconcile.status.events import Event
-from ssa_operator.reconcile.suspension.rules import is_suspended
 from ssa_operator.rendering.folder.loaded_folders import Folder, FolderInputs, load_inputs
 
 log = logging.getLogger("ssa_operator")
@@ -102,8 +104,8 @@ LIST_INTERVAL = 2.0
 WINDOW_INTERVAL = 20.0
 """Seconds after which a closed window is looked at again."""
 
-SLOW_INTERVAL = 60.0
-"""Seconds after which shard 0 looks again at a stopped rollout, and a revision is read again that can't be read."""
+READ_INTERVAL = 60.0
+"""Seconds after which a revision is read again that can't be read."""
 
 Plan = Callable[[Folder, frozenset[str], int], Awaitable[str]]
 """Why a set has to be confirmed before the parents with these uids get it, '' if it hasn't; the number is how many
@@ -149,6 +151,8 @@ class _Followed:
     """The revisions that parents run or get. One that can't be read has no templates, and says why."""
     wanted: set[str] = field(default_factory=set)
     """Other revisions that parents run."""
+    reached: int = 0
+    """How many parents of this process the rollout had reached when the state changed last."""
     unstored: str = ""
     """Why the newest set can't be stored, as the state has it, or this process knows where there is no state."""
     progress: Progress = NO_PROGRESS
@@ -162,6 +166,10 @@ class _Followed:
     """Why the last step failed, as it is in the log."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
+    awaited: str = ""
+    """The uid of the parent of any shard for which a stopped rollout waits, '' for none."""
+    watch: asyncio.Task[None] | None = None
+    """The watch of that parent."""
 
     def revision_of(self, member: Member) -> str:
         """The revision that a parent gets, '' for a new one while no state is stored."""
@@ -186,6 +194,12 @@ class _Followed:
         if state is not None and revision == state.revision == state.planned and not (state.held or found.planned):
             found = self.compiled[revision] = replace(found, planned=True)
         return found
+
+    def end_watch(self, *_: object) -> None:
+        """Watch no parent any more."""
+        if self.watch is not None:
+            self.watch.cancel()
+        self.awaited, self.watch = "", None
 
     def unusable(self, revision: str, why: str) -> Folder:
         """Stands for a revision that can't be rendered: nothing is applied or deleted, and the parent says so."""
@@ -273,7 +287,7 @@ class Rollouts:
 
     def _recorded(self, name: str, live: LiveObject) -> Member:
         parents = self._folders.get(name)
-        return _unjudged_member(live, None, reports_revision=parents is not None and parents.reports_revision)
+        return recorded_member(live, None, reports_revision=parents is not None and parents.reports_revision)
 
     async def run(self, prepared: asyncio.Task[None]) -> None:
         """Follow the states, and decide once `prepared` has ended, until cancelled."""
@@ -284,6 +298,7 @@ class Rollouts:
                 for name, known in self._followed.items():
                     if known.task is None:
                         known.task = asyncio.create_task(self._follow(name, known), name=f"roll out {name}")
+                        known.task.add_done_callback(known.end_watch)
                 await self._started.wait()
                 self._started.clear()
         finally:
@@ -337,12 +352,9 @@ class Rollouts:
             self._metrics.rollout_in_progress.labels(name).set(bool(state and state.revision))
             self._metrics.rollout_stopped.labels(name).set(bool(state and state.stopped))
             if state is not None and parents is not None:
-                reached = len(parents)
-                if state.revision:
-                    reached = sum(reaches(state, self._recorded(name, live)) for live in parents)
-                self._metrics.rollout_parents.labels(name).set(reached)
+                self._metrics.rollout_parents.labels(name).set(known.reached if state.revision else len(parents))
 
-    def look(self, name: str) -> Look | None:
+    async def look(self, name: str) -> Look | None:
         """How far a folder's rollout is by what this process knows, without a request. None without rollouts."""
         known, parents = self._followed.get(name), self._folders.get(name)
         if known is None or known.newest.settings.rollout is None:
@@ -352,7 +364,7 @@ class Rollouts:
         late = ahead + unready_deadline(settings.settle)
         return Look(
             state=known.state,
-            members=[stored_member(live, None) for live in parents or () if not live.deleting],
+            members=[stored_member(live, None) async for live in _slices(parents or ()) if not live.deleting],
             settings=settings,
             inputs={revision: each.inputs for revision, each in known.compiled.items() if each.inputs is not None},
             fails_at={place: late + since for place, since in progress.unready_since.items()},
@@ -363,6 +375,11 @@ class Rollouts:
         """The state by which the parents of a folder are reconciled, None without one."""
         known = self._followed.get(name)
         return None if known is None else known.state
+
+    def reached(self, name: str) -> int:
+        """How many parents of this process the rollout of a folder had reached when its state changed last."""
+        known = self._followed.get(name)
+        return 0 if known is None else known.reached
 
     def version(self, name: str) -> object:
         """What changes with a folder's rollout."""
@@ -465,7 +482,9 @@ class Rollouts:
         # In a thread, because with many parents a look takes long, and must not hold up their reconciles.
         found = await asyncio.to_thread(decide, before, members, settings, known.progress, now, opens=opens)
         known.pause = max(PAUSE, LOOK_SHARE * (self._clock.monotonic() - now))
-        poll = [now + (SLOW_INTERVAL if found.state.stopped else LIST_INTERVAL)] if sharded else []
+        poll = [now + LIST_INTERVAL] if sharded and not found.state.stopped else []
+        if sharded:
+            self._watch_parent(known, parents, awaited(found.state, members))
         poll += [now + WINDOW_INTERVAL] if opens else []
         known.due = earliest(found.due, *poll)
         state: State | None = found.state
@@ -478,6 +497,19 @@ class Rollouts:
         if state is not None and state != before:
             await self._change(name, known, lambda stored: state if stored == before else None)
             known.due = now
+
+    def _watch_parent(self, known: _Followed, parents: Parents, member: Member | None) -> None:
+        """Look again when a parent changes, which another shard may have. With None, watch none any more."""
+        uid = member.uid if member is not None else ""
+        if uid == known.awaited:
+            return
+        known.end_watch()
+        known.awaited = uid
+        if member is not None:
+            cache = Cache()
+            cache.listen(lambda *_: known.changed.set())
+            scope = Scope(parents.served.resource, member.namespace, name=member.name)
+            known.watch = asyncio.create_task(Reflector(self._client, scope, cache).run(), name=f"watch {member}")
 
     async def _planned(
         self, name: str, known: _Followed, members: Iterable[Member], state: State, settings: RolloutSettings
@@ -525,16 +557,18 @@ class Rollouts:
         await self._read(name, known, state.revisions - known.compiled.keys())
         before, known.state, known.live, known.seen = known.state, state, live, live
         said, known.unstored = known.unstored, state.unstored
-        used = set(state.revisions)
+        used, reached = set(state.revisions), 0
         async for each in _slices(self._folders.get(name, ())):
             member = self._recorded(name, each)
             used.add(member.runs)
+            reached += reaches(state, member)
             newest = known.newest.revision
             if _revision_of(before, newest, member) != _revision_of(state, newest, member):
                 self._requeue_parent(name, each, Cause.TEMPLATE)
             elif said != state.unstored:
                 self._requeue_parent(name, each, Cause.RETRY)
         used.add(known.newest.revision)
+        known.reached = reached
         known.compiled = {revision: each for revision, each in known.compiled.items() if revision in used}
         if before is not None:
             await self._report(name, live, before, state)
@@ -573,7 +607,7 @@ class Rollouts:
             except RevisionError as error:
                 log.warning("%s: revision %s can't be used, its parents are left alone: %s", name, revision, error)
                 folder = known.unusable(revision, str(error))
-                known.read_again = self._clock.monotonic() + SLOW_INTERVAL
+                known.read_again = self._clock.monotonic() + READ_INTERVAL
             known.compiled[revision] = folder
 
     async def _report(self, name: str, live: LiveObject, before: State, after: State) -> None:
@@ -611,66 +645,16 @@ class Rollouts:
     async def _members(self, known: _Followed, parents: Parents) -> list[Member]:
         """All parents, those of other shards included. Raises ApiError."""
         if self._options.shard is None or self._options.shard.count == 1:
-            return [self._member(known, parents, live) async for live in _slices(parents) if not live.deleting]
+            return [
+                reconciled_member(live, parents, known.compiled) async for live in _slices(parents) if not live.deleting
+            ]
         if not parents.reports_revision:
             raise RolloutUnavailableError("with shards, the CRD has to declare status.revision: {type: string}")
         members: list[Member] = []
         for reflector in parents.reflectors:
-            lives, _ = await self._client.list(parents.served.resource, reflector.scope.namespace)
-            members += [stored_member(live, parents.folder) async for live in _slices(lives) if not live.deleting]
+            listed, _ = await self._client.list(parents.served.resource, reflector.scope.namespace)
+            members += [stored_member(live, parents.folder) async for live in _slices(listed) if not live.deleting]
         return members
-
-    def _member(self, known: _Followed, parents: Parents, live: LiveObject) -> Member:
-        """A parent as this process has reconciled it last."""
-        state = parents.state(live)
-        report, rendered = state.status.report, state.renders.digest
-        member = _unjudged_member(live, parents.folder, reports_revision=parents.reports_revision)
-        runs = known.compiled.get(member.runs)
-        is_known = report is not None or bool(state.retries.error)
-        if not is_known and parents.parent(live).shows_conditions:
-            is_known = live_condition(live, "Ready") is None  # a new parent, which is not Ready
-        return replace(
-            member,
-            known=is_known,
-            ready=state.ready and not state.retries.error,
-            stalled=report is not None and report.verdict.stalled and not report.verdict.ready,
-            revision=member.runs if runs is not None and runs.digest == rendered else "",
-            message=report.verdict.message if report is not None else state.retries.error,
-        )
-
-
-def stored_member(live: LiveObject, folder: Folder | None) -> Member:
-    """A parent as its status shows it; `folder` has the setting `suspendWhen`, without it the status says it."""
-    ready, stalled, suspended = (live_condition(live, each) for each in ("Ready", "Stalled", "Suspended"))
-    status = live.body.get("status")
-    reported = status if isinstance(status, Mapping) else {}
-    current = reported.get("observedGeneration", live.metadata.generation) == live.metadata.generation
-    member = _unjudged_member(live, folder, reports_revision="revision" in reported)
-    return replace(
-        member,
-        suspended=member.suspended or (folder is None and suspended is not None and suspended.get("status") == "True"),
-        known=ready is not None,
-        ready=current and ready is not None and ready.get("status") == "True",
-        stalled=stalled is not None and stalled.get("status") == "True",
-        revision=str(reported.get("revision", "")),
-        message=str(ready.get("message", "")) if ready is not None else "",
-    )
-
-
-def _unjudged_member(live: LiveObject, folder: Folder | None, *, reports_revision: bool) -> Member:
-    """A parent without what its last reconcile found. What it runs is recorded on it, or in its status."""
-    record, runs, status = read_parent_records(live).revision, "", live.body.get("status")
-    if reports_revision and isinstance(status, Mapping):
-        runs = str(status.get("revision") or (NO_REVISION if status.get("conditions") else ""))
-    return Member(
-        uid=live.uid,
-        namespace=live.metadata.namespace,
-        name=live.metadata.name,
-        labels=live.metadata.labels,
-        suspended=is_suspended(live, folder.settings.suspend_when if folder is not None else None),
-        runs=record.revision or runs,
-        ready_before=record.ready,
-    )
 
 
 async def _slices(lives: Iterable[LiveObject]) -> AsyncIterator[LiveObject]:

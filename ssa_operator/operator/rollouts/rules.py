@@ -377,6 +377,12 @@ def _judge(
     return _Judged(state, progress, stopped or bool(due), min(due, default=None))
 
 
+def awaited(state: State, members: Iterable[Member]) -> Member | None:
+    """A parent that has to become Ready before a stopped rollout goes on by itself, None if none can."""
+    failed = (each for each in members if _has(state.failed, each.place) and not _is_proof(state, each))
+    return next(failed, None) if state.stopped else None
+
+
 def _is_proof(state: State, member: Member) -> bool:
     """Whether a parent is Ready at the new revision, by a reconcile that applied it."""
     return member.ready and member.runs == member.revision == state.revision

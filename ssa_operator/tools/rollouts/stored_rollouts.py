@@ -19,7 +19,8 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import counted, near_names
 from ssa_operator.operator.process.streams import CommandError
-from ssa_operator.operator.rollouts.driver import UNSTORED, stored_member
+from ssa_operator.operator.rollouts.driver import UNSTORED
+from ssa_operator.operator.rollouts.members import stored_member
 from ssa_operator.operator.rollouts.requests import RevisionStore
 from ssa_operator.operator.rollouts.revisions import RevisionError, StoredRevision, read_state, state_folder
 from ssa_operator.operator.rollouts.rules import (
@@ -284,7 +285,7 @@ def status_of(folder: str, state: State, members: Sequence[Member], since: Mappi
     """
     suspended = [member for member in members if member.suspended]
     updated = [member for member in members if reaches(state, member)]
-    phase, message = _phase(folder, state, len(updated), len(members))
+    phase, message = phase_of(folder, state, len(updated), len(members))
     if phase == "Progressing":
         message += waits_for(state, updated, since)
     if suspended and state.revision:
@@ -405,7 +406,8 @@ def _since(time: str) -> str:
     return f" since {time}" if time else ""
 
 
-def _phase(folder: str, state: State, updated: int, parents: int) -> tuple[str, str]:
+def phase_of(folder: str, state: State, updated: int, parents: int) -> tuple[str, str]:
+    """The phase of a rollout, and what it means in words; `updated` of its parents are reached."""
     if state.unstored:
         return (
             "Waiting",
