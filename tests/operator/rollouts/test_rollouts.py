@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from ssa_operator import __version__
+from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.errors import ApiError, ErrorStatus
 from ssa_operator.objects.shards import Shard
 from ssa_operator.operator.rollouts import driver
@@ -22,6 +23,7 @@ from ssa_operator.operator.rollouts.requests import RevisionStore
 from ssa_operator.rendering.folder import installation
 from ssa_operator.rendering.folder.installation import Installation
 from tests.cli.process import run, started
+from tests.devcluster.audit import own_requests
 from tests.operator.harness import Desk, Operate, Running, definition, not_ready_because, ready_saying
 from tests.operator.wall_clock import SteppingClock
 
@@ -75,6 +77,8 @@ def child(text: str) -> str:
     return CHILD.replace("TEXT", text)
 
 
+CULPRIT = SETTINGS.replace("tier: canary", "culprit: 'true'")
+
 NEVER = SETTINGS.replace("100ms", "1h")
 """No second wave begins."""
 
@@ -82,10 +86,11 @@ NEVER = SETTINGS.replace("100ms", "1h")
 class Story:
     """A folder with rollouts, its parents, and the commands of a user."""
 
-    def __init__(self, desk: Desk, folder: str, templates: Path) -> None:
+    def __init__(self, desk: Desk, folder: str, templates: Path, parents: int = 6) -> None:
         self.desk = desk
         self.folder = folder
         self.templates = templates
+        self.parents = parents
 
     def write(self, text: str, settings: str = SETTINGS) -> None:
         path = self.templates / self.folder
@@ -94,7 +99,7 @@ class Story:
         (path / "child.yaml.j2").write_text(text)
 
     async def create_parents(self, *, reports_revision: bool = True) -> None:
-        """Six parents; the first one is the canary."""
+        """The first one is the canary."""
         plural, group = self.folder.split(".", 1)
         crd = definition(plural, group, "Thing")
         if not reports_revision:
@@ -102,7 +107,7 @@ class Story:
             schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
             schema["properties"]["status"] = {"type": "object", "properties": shown}
         await self.desk.define(crd)
-        for number in range(6):
+        for number in range(self.parents):
             labels = {"tier": "canary"} if number == 0 else {}
             thing = {"apiVersion": f"{group}/v1", "kind": "Thing", "metadata": {"name": f"p{number}", "labels": labels}}
             await self.desk.apply({**thing, "spec": {}})
@@ -114,7 +119,7 @@ class Story:
 
     async def texts(self) -> dict[str, str]:
         found = {}
-        for number in range(6):
+        for number in range(self.parents):
             child = await self.desk.find("configmaps", f"p{number}")
             found[f"p{number}"] = child["data"]["text"] if child else ""
         return found
@@ -125,13 +130,13 @@ class Story:
 
     async def revisions(self) -> dict[str, str]:
         found = {}
-        for number in range(6):
+        for number in range(self.parents):
             parent = await self.desk.find(self.folder, f"p{number}")
             found[f"p{number}"] = parent["status"]["revision"] if parent else ""
         return found
 
     async def until_all_have(self, text: str) -> None:
-        for number in range(6):
+        for number in range(self.parents):
             await self.desk.until("configmaps", f"p{number}", lambda body: body["data"]["text"] == text)
 
     async def until_stored(self, *words: str) -> None:
@@ -253,6 +258,53 @@ async def test_waves_over_the_parents_of_two_shards_begin_when_the_window_opens(
         code, out, _ = await story.rollout("status")
         assert (code, out.splitlines()[-1]) == (0, f"{story.folder} successfully rolled out")
         assert len(set((await story.revisions()).values())) == 1
+
+
+async def test_a_stopped_rollout_of_two_shards_asks_nothing_and_goes_on_when_its_culprit_is_ready(
+    desk: Desk,
+    operate: Operate,
+    cluster: Cluster,
+    group: str,
+    namespace: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for interval in ("LIST_INTERVAL", "READ_INTERVAL", "WINDOW_INTERVAL"):
+        monkeypatch.setattr(driver, interval, 0.05)
+    story = Story(desk, f"things.{group}", tmp_path / "rolled")
+    story.write(child("one"))
+    await story.create_parents()
+    other = Shard(1, 2)
+    uids = {f"p{number}": (await desk.read(story.folder, f"p{number}"))["metadata"]["uid"] for number in range(6)}
+    culprit = next(name for name, uid in uids.items() if other.owns(uid))
+    await desk.patch(story.folder, culprit, metadata={"labels": {"culprit": "true"}})
+
+    def asked() -> list[str]:
+        """The requests for parents and revisions but watches, which end by themselves and begin again."""
+        mine = (story.folder.partition(".")[0], "controllerrevisions")
+        found = [each for each in own_requests(cluster, namespace) if each["objectRef"]["resource"] in mine]
+        return [f"{each['verb']} {each['requestURI']}" for each in found if each["verb"] != "watch"]
+
+    options = {"templates": story.templates, "installation": Installation(namespace=namespace)}
+    async with operate(shard=Shard(0, 2), **options) as first, operate(shard=other, **options) as second:
+        await story.until_all_have("one")
+        await story.until_stored('"successes":[')
+        for number in range(6):
+            await desk.ready(story.folder, f"p{number}")
+        story.write('{% if labels.culprit is defined %}{{ fail("broken") }}{% endif %}\n' + child("two"), CULPRIT)
+        await story.until_stored(f"{culprit}: ", "broken")
+        await desk.until(story.folder, culprit, not_ready_because("RenderFailed"))
+        for running in (first, second):
+            await running.operator.queue.until_idle()
+        await desk.until_event("RolloutStopped", "it stopped the rollout", about=culprit)
+        before, now = -1, len(asked())
+        while before != now:  # the last looks end
+            assert (await story.rollout("status", "--no-watch"))[0] == 1
+            before, now = now, len(asked())
+        assert (await story.rollout("status", "--no-watch"))[0] == 1, "some seconds pass"
+        assert asked()[now:] == []
+        await desk.patch(story.folder, culprit, metadata={"labels": {"culprit": None}})
+        await story.until_all_have("two")
 
 
 @pytest.mark.parametrize("reports", [True, False], ids=["with status.revision", "without"])
