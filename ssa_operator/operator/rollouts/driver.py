@@ -134,7 +134,7 @@ class Look(Struct, frozen=True, kw_only=True):
 
 
 @dataclass(slots=True)
-class _Followed:
+class Followed:
     """A folder with rollouts."""
 
     newest: Folder
@@ -246,7 +246,7 @@ class Rollouts:
         self.reflectors: tuple[Reflector, ...] = ()
         self.tasks: list[asyncio.Task[None]] = []
         """The watch of the states, once a folder needs it."""
-        self._followed: dict[str, _Followed] = {}
+        self._followed: dict[str, Followed] = {}
         self._started = asyncio.Event()
         self._prepared: asyncio.Task[None] | None = None
 
@@ -263,7 +263,7 @@ class Rollouts:
         await self._watch()
         known = self._followed.get(name)
         if known is None:
-            known = _Followed(folder, folder)
+            known = Followed(folder, folder)
             await self._take_stored(name, known)
             self._followed[name] = known
         known.newest = folder
@@ -307,7 +307,7 @@ class Rollouts:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _follow(self, name: str, known: _Followed) -> None:
+    async def _follow(self, name: str, known: Followed) -> None:
         while self._followed.get(name) is known:
             now, due = self._clock.monotonic(), earliest(known.due, known.read_again)
             with contextlib.suppress(TimeoutError):
@@ -406,7 +406,7 @@ class Rollouts:
         if known is not None and (known.state is None or known.state.revision):
             known.changed.set()
 
-    async def _step(self, name: str, known: _Followed) -> None:
+    async def _step(self, name: str, known: Followed) -> None:
         await self._take_stored(name, known)
         await self._read_wanted(name, known)
         parents, folder = self._folders.get(name), known.newest
@@ -428,7 +428,7 @@ class Rollouts:
         if refused is not None:
             raise refused
 
-    async def _store(self, name: str, known: _Followed, parents: Parents) -> None:
+    async def _store(self, name: str, known: Followed, parents: Parents) -> None:
         """Store the loaded set and the revisions that are in use, and take it into the state, unless it is stored. A
         state that is gone follows from what this process knows, or from what the parents run and what is stored.
         """
@@ -455,7 +455,7 @@ class Rollouts:
         state = with_loaded(state, folder.revision)
         return replace(state, unstored="", namespaces=namespaces, selector=selector)
 
-    async def _set_unstored(self, name: str, known: _Followed, why: str) -> None:
+    async def _set_unstored(self, name: str, known: Followed, why: str) -> None:
         """Have all parents say why no set can be stored."""
         await self._change(name, known, lambda found: replace(found, unstored=why) if found else None)
         if known.unstored != why:
@@ -463,7 +463,7 @@ class Rollouts:
             async for live in _slices(self._folders.get(name, ())):
                 self._requeue_parent(name, live, Cause.RETRY)
 
-    async def _decide(self, name: str, known: _Followed, parents: Parents, settings: RolloutSettings) -> None:
+    async def _decide(self, name: str, known: Followed, parents: Parents, settings: RolloutSettings) -> None:
         assert known.state is not None
         before, now = known.state, self._clock.monotonic()
         opens = next_opening(settings.window, self._clock.now()) if settings.window is not None else ""
@@ -498,7 +498,7 @@ class Rollouts:
             await self._change(name, known, lambda stored: state if stored == before else None)
             known.due = now
 
-    def _watch_parent(self, known: _Followed, parents: Parents, member: Member | None) -> None:
+    def _watch_parent(self, known: Followed, parents: Parents, member: Member | None) -> None:
         """Look again when a parent changes, which another shard may have. With None, watch none any more."""
         uid = member.uid if member is not None else ""
         if uid == known.awaited:
@@ -512,7 +512,7 @@ class Rollouts:
             known.watch = asyncio.create_task(Reflector(self._client, scope, cache).run(), name=f"watch {member}")
 
     async def _planned(
-        self, name: str, known: _Followed, members: Iterable[Member], state: State, settings: RolloutSettings
+        self, name: str, known: Followed, members: Iterable[Member], state: State, settings: RolloutSettings
     ) -> State | None:
         """The state after it is known what the revision would delete, None if it is another one meanwhile. Raises
         ApiError and RolloutUnavailableError.
@@ -536,7 +536,7 @@ class Rollouts:
         finally:
             plan.cancel()
 
-    async def _change(self, name: str, known: _Followed, change: Change) -> None:
+    async def _change(self, name: str, known: Followed, change: Change) -> None:
         """Change the stored state, and take what is stored then."""
         with self._cache.writing(self.store.namespace, state_name(name)):
             live = await self.store.change_state(name, change)
@@ -544,7 +544,7 @@ class Rollouts:
                 self._cache.written(live)
         await self._take_stored(name, known)
 
-    async def _take_stored(self, name: str, known: _Followed) -> None:
+    async def _take_stored(self, name: str, known: Followed) -> None:
         """Reconcile the parents by the stored state. Raises ApiError."""
         live = self._cache.get(self.store.namespace, state_name(name))
         if live is known.seen:
@@ -573,7 +573,7 @@ class Rollouts:
         if before is not None:
             await self._report(name, live, before, state)
 
-    async def _read_wanted(self, name: str, known: _Followed) -> None:
+    async def _read_wanted(self, name: str, known: Followed) -> None:
         """Read the revisions that parents run and that are not read yet, and have these parents reconciled."""
         if known.read_again is not None and known.read_again <= self._clock.monotonic():
             known.read_again = None
@@ -588,7 +588,7 @@ class Rollouts:
     def _requeue_parent(self, name: str, live: LiveObject, cause: Cause) -> None:
         self._requeue(ParentKey(name, live.identity.namespace, live.identity.name), cause)
 
-    async def _read(self, name: str, known: _Followed, revisions: Iterable[str]) -> None:
+    async def _read(self, name: str, known: Followed, revisions: Iterable[str]) -> None:
         """Read stored revisions. Raises ApiError."""
         for revision in sorted(revisions):
             if revision == known.newest.revision:
@@ -642,7 +642,7 @@ class Rollouts:
                 why = "" if result == "Succeeded" else after.stopped or before.stopped
                 await self.store.mark(name, revision, RevisionResult(result, timestamp(self._clock.now()), why))
 
-    async def _members(self, known: _Followed, parents: Parents) -> list[Member]:
+    async def _members(self, known: Followed, parents: Parents) -> list[Member]:
         """All parents, those of other shards included. Raises ApiError."""
         if self._options.shard is None or self._options.shard.count == 1:
             return [
