@@ -38,6 +38,7 @@ from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.permissions.operator_needs import PermissionNeed
 from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.rollouts.driver import Rollouts
+from ssa_operator.operator.rollouts.folder_rollout import Process
 from ssa_operator.operator.shards.requests import ShardLeases
 from ssa_operator.operator.shared_informers import SharedInformers
 from ssa_operator.operator.suspected_parents.requests import SuspectedParents, SuspectStore
@@ -138,16 +139,16 @@ class Operator:
         self._recorder = shared.recorder
         self.rollouts: Rollouts | None = None
         if options.rollouts:
-            self.rollouts = self.controllers.rollouts = Rollouts(
-                client,
-                options,
-                self.controllers.folders,
-                self.controllers.router.parent_changed,
-                shared.recorder,
-                self.metrics,
-                self._planned,
-                SYSTEM,
+            process = Process(
+                client=client,
+                options=options,
+                folders=self.controllers.folders,
+                requeue=self.controllers.router.parent_changed,
+                recorder=shared.recorder,
+                plan=self._planned,
+                clock=SYSTEM,
             )
+            self.rollouts = self.controllers.rollouts = Rollouts(process, self.metrics)
         self._shards: ShardLeases | None = None
         if options.shard is not None:
             # The election of a shard writes the shard's Lease itself.

@@ -32,7 +32,7 @@ from ssa_operator.objects.messages import counted
 from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.queue import Queue
-from ssa_operator.operator.rollouts.driver import RolloutUnavailableError
+from ssa_operator.operator.rollouts.requests import RolloutUnavailableError
 from ssa_operator.operator.shared_informers import ParentError, SharedInformers
 from ssa_operator.reconcile import act
 from ssa_operator.reconcile.current_reconcile import Reconcile

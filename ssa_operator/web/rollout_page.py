@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.objects.rollout_settings import RolloutSettings
-from ssa_operator.operator.rollouts.driver import Look, Rollouts
+from ssa_operator.operator.rollouts.folder_rollout import FolderRollout, Look
 from ssa_operator.operator.rollouts.revisions import RevisionResult, StoredRevision
 from ssa_operator.operator.rollouts.rules import (
     Member,
@@ -155,12 +155,11 @@ class RolloutPage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is not shown, with the reason."""
 
 
-def rollout_line(rollouts: Rollouts | None, folder: str, parents: int) -> RolloutLine | None:
+def rollout_line(rollout: FolderRollout | None, parents: int) -> RolloutLine | None:
     """The line of a folder with this number of parents, None without rollouts."""
-    state = None if rollouts is None else rollouts.state(folder)
-    if rollouts is None or state is None:
+    if rollout is None or rollout.state is None:
         return None
-    phase, message = phase_of(folder, state, rollouts.reached(folder), parents)
+    phase, message = phase_of(rollout.name, rollout.state, rollout.reached, parents)
     return RolloutLine(phase=phase, message=message)
 
 

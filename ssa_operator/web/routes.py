@@ -57,7 +57,7 @@ from ssa_operator.operator.http import AccessControl, parent_of, read_permission
 from ssa_operator.operator.operator import Operator
 from ssa_operator.operator.process.option_values import check_selector
 from ssa_operator.operator.process.streams import CommandError
-from ssa_operator.operator.rollouts.driver import Look
+from ssa_operator.operator.rollouts.folder_rollout import FolderRollout, Look
 from ssa_operator.operator.rollouts.requests import RevisionStore
 from ssa_operator.operator.rollouts.revisions import StoredRevision
 from ssa_operator.operator.rollouts.rules import State
@@ -280,7 +280,7 @@ class WebView:
             tuple(operator.missing.items()),
             leader,
             self._contact.look(),
-            tuple(self._rollout_state(name) for name in operator.controllers.templates.folders),
+            tuple(found and found.state for found in map(self._rollout, operator.controllers.templates.folders)),
         )
         return self._overviews.version(current)
 
@@ -323,19 +323,20 @@ class WebView:
         value: dict[str, Any] = msgspec.to_builtins(await self._lines.count(folder, parents))
         return value
 
-    def _rollout_state(self, name: str) -> State | None:
-        return None if self.operator.rollouts is None else self.operator.rollouts.state(name)
+    def _rollout(self, name: str) -> FolderRollout | None:
+        return None if self.operator.rollouts is None else self.operator.rollouts.find(name)
 
     async def rollout_page(self, name: str) -> dict[str, Any]:
         """The page of a folder's rollout. Raises HTTPNotFound."""
-        rollouts, name = self.operator.rollouts, self._folder(name).name
+        name = self._folder(name).name
+        rollout = self._rollout(name)
         self._rows.follow()
-        look = None if rollouts is None else await rollouts.look(name)
+        look = None if rollout is None else await rollout.look()
         history: list[StoredRevision] = []
         notes: tuple[str, ...] = ()
         files: Mapping[str, RolloutFile] = {}
-        if rollouts is not None and look is not None and look.state is not None:
-            history, notes = await self._history(rollouts.store, name, look.state)
+        if rollout is not None and look is not None and look.state is not None:
+            history, notes = await self._history(rollout.process.store, name, look.state)
             files = self._difference(name, look, revision_before(look.state))
         value: dict[str, Any] = msgspec.to_builtins(make_rollout_page(name, look, self._rows, files, history, notes))
         return value
@@ -345,9 +346,8 @@ class WebView:
         loop, shown = asyncio.get_running_loop(), object()
         while True:
             started = loop.time()
-            rollouts = self.operator.rollouts
-            rollout = None if rollouts is None else rollouts.version(name)
-            version = (rollout, self._rows.version, started // HISTORY_INTERVAL)
+            rollout = self._rollout(name)
+            version = (rollout and rollout.version, self._rows.version, started // HISTORY_INTERVAL)
             if version != shown:
                 shown = version
                 try:

@@ -51,6 +51,9 @@ LEAST_DEADLINE = 30.0
 WAVE_LIMIT = 2_000
 """Parents of a wave, however large the batches are."""
 
+UNSTORED = "their revision can't be stored"
+"""With this begins why no parent gets other templates, in the state and in the status of the parents."""
+
 _NAMED = 5
 """Parents that a reason names."""
 

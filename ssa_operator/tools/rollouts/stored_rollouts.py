@@ -19,11 +19,11 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import counted, near_names
 from ssa_operator.operator.process.streams import CommandError
-from ssa_operator.operator.rollouts.driver import UNSTORED
 from ssa_operator.operator.rollouts.members import stored_member
 from ssa_operator.operator.rollouts.requests import RevisionStore
 from ssa_operator.operator.rollouts.revisions import RevisionError, StoredRevision, read_state, state_folder
 from ssa_operator.operator.rollouts.rules import (
+    UNSTORED,
     Member,
     RefusedError,
     State,

@@ -18,7 +18,7 @@ from ssa_operator import __version__
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.errors import ApiError, ErrorStatus
 from ssa_operator.objects.shards import Shard
-from ssa_operator.operator.rollouts import driver
+from ssa_operator.operator.rollouts import folder_rollout
 from ssa_operator.operator.rollouts.requests import RevisionStore
 from ssa_operator.rendering.folder import installation
 from ssa_operator.rendering.folder.installation import Installation
@@ -270,7 +270,7 @@ async def test_a_stopped_rollout_of_two_shards_asks_nothing_and_goes_on_when_its
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for interval in ("LIST_INTERVAL", "READ_INTERVAL", "WINDOW_INTERVAL"):
-        monkeypatch.setattr(driver, interval, 0.05)
+        monkeypatch.setattr(folder_rollout, interval, 0.05)
     story = Story(desk, f"things.{group}", tmp_path / "rolled")
     story.write(child("one"))
     await story.create_parents()
@@ -514,7 +514,7 @@ async def test_an_upgrade_that_is_held_and_breaks_stops_at_its_canary(
         await story.until_stored('"successes":[')
         for number in range(6):
             first = (await desk.ready(story.folder, f"p{number}"))["status"]["revision"]
-    for module in (installation, driver):
+    for module in (installation, folder_rollout):
         monkeypatch.setattr(module, "__version__", "2")
     story.write((story.templates / story.folder / "child.yaml.j2").read_text(), settings="rollout: {batch: 0}\n")
     async with operate(**options):  # nor do settings that don't load count as none
@@ -524,7 +524,7 @@ async def test_an_upgrade_that_is_held_and_breaks_stops_at_its_canary(
         await story.until_stored("new version")
         kept = await story.revisions()
         assert [name for name, revision in kept.items() if revision != first] == ["p0"]
-    for module in (installation, driver):
+    for module in (installation, folder_rollout):
         monkeypatch.setattr(module, "__version__", __version__)
     async with operate(**options):
         for number in range(6):

@@ -53,6 +53,9 @@ async def test_a_set_that_breaks_a_thousand_parents_stops_at_its_ten_canaries(
         await until(lambda: running.operator.folders[story.folder].ready_count == PARENTS, 300)
         assert await revisions() == {(tenant, first): each for tenant in tenants}
         story.write('{{ fail("broken") }}\n' + child("two"), SETTINGS)
+        rollouts = running.operator.rollouts
+        assert rollouts is not None
+        await until(lambda: bool((found := rollouts.find(story.folder)) and found.state and found.state.stopped), 900)
         await story.until_stored('"stopped":"10 parents that were Ready are not Ready')
         # What others do goes on with the set before, and brings no other parent the new one.
         lives, _ = await desk.client.list(resource, tenants[0])
