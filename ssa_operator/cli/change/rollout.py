@@ -117,17 +117,19 @@ def history(
     if output is not OutputFormat.TABLE:
         printing.data([each.data() for each in found], output)
         return
-    rows = []
+    rows, reasons = [], []
     for each in (each.data() for each in found):
         files = each["changed"]
         changed = "<unknown>" if files is None else counted(len(files), "file")
         if files and len(files) <= _NAMED:
             changed = ", ".join(files)
-        cause, why = each["changeCause"] or "<none>", each["reason"]
-        rows.append((str(each["revision"]), each["name"], each["created"], each["state"], changed, cause, why))
-    head = ("REVISION", "NAME", "CREATED", "STATE", "CHANGED", "CHANGE-CAUSE", "REASON")
-    width = len(head) if any(row[-1] for row in rows) else -1
-    printing.table(head[:width], [row[:width] for row in rows])
+        cause = each["changeCause"] or "<none>"
+        rows.append((str(each["revision"]), each["name"], each["created"], each["state"], changed, cause))
+        if each["reason"]:
+            reasons.append(f"revision {each['revision']}: {each['reason']}")
+    printing.table(("REVISION", "NAME", "CREATED", "STATE", "CHANGED", "CHANGE-CAUSE"), rows)
+    for reason in reasons:  # too long for a column
+        streams.line(reason)
 
 
 @app.command(epilog=example("ssa-operator rollout pause echoes.example.com"))

@@ -19,10 +19,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator import __version__
@@ -73,7 +72,7 @@ from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.reconcile.status.conditions import timestamp
 from ssa_operator.reconcile.status.event_requests import Recorder
 from ssa_operator.reconcile.status.events import Event
-from ssa_operator.rendering.folder.loaded_folders import Folder, FolderInputs, load_inputs
+from ssa_operator.rendering.folder.loaded_folders import Folder, load_inputs
 
 log = logging.getLogger("ssa_operator")
 
@@ -102,22 +101,6 @@ Plan = Callable[[Folder, frozenset[str], int], Awaitable[str]]
 """Why a set has to be confirmed before the parents with these uids get it, '' if it hasn't; the number is how many
 objects it may delete or recreate.
 """
-
-
-class Look(Struct, frozen=True, kw_only=True):
-    """How far a folder's rollout is. Times are in seconds since 1970."""
-
-    state: State | None
-    """None until one is stored."""
-    members: Sequence[Member]
-    """Its parents, with shards those of this process, as their status shows them."""
-    settings: RolloutSettings
-    inputs: Mapping[str, FolderInputs]
-    """What the revisions in use were compiled from."""
-    fails_at: Mapping[str, float]
-    """When a parent that the rollout has reached counts as failed, by its place, where this process decides."""
-    problem: str
-    """Why the last step failed."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -238,20 +221,19 @@ class FolderRollout:
         """What changes with it."""
         return self.state, self.progress, self.problem
 
-    async def look(self) -> Look | None:
-        """How far it is by what this process knows, without a request. None without the setting."""
-        settings, clock = self.newest.settings.rollout, self.process.clock
-        if settings is None:
+    async def shown_members(self) -> list[Member]:
+        """Its parents, with shards those of this process, as their status shows them."""
+        return [stored_member(live, None) async for live in _slices(self.parents or ()) if not live.deleting]
+
+    def fails_at(self, member: Member) -> float | None:
+        """When a parent that the rollout has reached counts as failed, in seconds since 1970; None where this process
+        doesn't decide that.
+        """
+        since, settings = self.progress.unready_since.get(member.place), self.newest.settings.rollout
+        if since is None or settings is None:
             return None
-        late = clock.now() - clock.monotonic() + unready_deadline(settings.settle)
-        return Look(
-            state=self.state,
-            members=[stored_member(live, None) async for live in _slices(self.parents or ()) if not live.deleting],
-            settings=settings,
-            inputs={revision: each.inputs for revision, each in self.compiled.items() if each.inputs is not None},
-            fails_at={place: late + since for place, since in self.progress.unready_since.items()},
-            problem=self.problem,
-        )
+        clock = self.process.clock
+        return since + unready_deadline(settings.settle) + clock.now() - clock.monotonic()
 
     async def run(self) -> None:
         """Follow the state, and decide where this process does, until cancelled."""
