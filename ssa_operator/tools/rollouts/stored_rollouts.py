@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
@@ -21,7 +21,13 @@ from ssa_operator.objects.messages import counted, near_names
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.operator.rollouts.members import stored_member
 from ssa_operator.operator.rollouts.requests import RevisionStore
-from ssa_operator.operator.rollouts.revisions import RevisionError, StoredRevision, read_state, state_folder
+from ssa_operator.operator.rollouts.revisions import (
+    RevisionError,
+    RevisionResult,
+    StoredRevision,
+    read_state,
+    state_folder,
+)
 from ssa_operator.operator.rollouts.rules import (
     UNSTORED,
     Member,
@@ -70,13 +76,43 @@ class RolloutStatus(Struct, frozen=True, kw_only=True):
     """The parents that it skips."""
 
 
+class RevisionSummary(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A stored revision, as `rollout history` prints it."""
+
+    revision: int
+    """Its number."""
+    name: str
+    created: str
+    """When it was stored (RFC 3339)."""
+    state: str
+    """In progress, current, last succeeded, succeeded, stopped, superseded or undone; '' if that is not known."""
+    result: str
+    """What became of its last rollout: Succeeded, Stopped, Superseded or Undone; '' if that is not known."""
+    result_time: str
+    """When (RFC 3339)."""
+    reason: str
+    """Why it was stopped."""
+    changed: Sequence[str] | None
+    """The files in which it differs from the revision before it, None if that is not known."""
+    change_cause: str
+    """The annotation `kubernetes.io/change-cause` of its ControllerRevision."""
+
+
+class RevisionDescription(RevisionSummary, frozen=True, kw_only=True, rename="camel"):
+    """A stored revision, as `rollout history --revision` prints it."""
+
+    files: Sequence[str]
+    differences: Sequence[str]
+    """The lines of a unified diff of its templates and settings."""
+
+
 class ShownRevision(Struct, frozen=True, kw_only=True):
     """A stored revision, as a user sees it."""
 
     folder: str
     stored: StoredRevision
     state: str
-    """In progress, current, last succeeded, succeeded, stopped, superseded or undone; '' if that is not known."""
+    """As in `RevisionSummary`."""
     inputs: FolderInputs | RevisionError
     """What it was compiled from, or why that can't be read."""
     before: FolderInputs | RevisionError | None
@@ -100,26 +136,27 @@ class ShownRevision(Struct, frozen=True, kw_only=True):
             raise CommandError(f"{known} can't be read: {self.inputs}")
         return self.inputs
 
-    def data(self) -> dict[str, Any]:
-        """It, for `--output json`."""
-        result = self.stored.result
-        return {
-            "revision": self.stored.number,
-            "name": self.stored.revision,
-            "created": self.stored.created,
-            "state": self.state,
-            "result": result.result if result is not None else "",
-            "resultTime": result.time if result is not None else "",
-            "reason": result.message if result is not None else "",
-            "changed": self.changed,
-            "changeCause": self.stored.cause,
-        }
+    def summary(self) -> RevisionSummary:
+        """What it is."""
+        result = self.stored.result or RevisionResult("")
+        return RevisionSummary(
+            revision=self.stored.number,
+            name=self.stored.revision,
+            created=self.stored.created,
+            state=self.state,
+            result=result.result,
+            result_time=result.time,
+            reason=result.message,
+            changed=self.changed,
+            change_cause=self.stored.cause,
+        )
 
-    def described(self) -> dict[str, Any]:
+    def description(self) -> RevisionDescription:
         """It with its files and their differences. Raises CommandError."""
         inputs = self.read()
         files = sorted(path.removeprefix(f"{self.folder}/") for path in {*inputs.files, *inputs.data})
-        return {**self.data(), "files": files, "differences": list(differences(*self.pair)) if self.pair else []}
+        lines = differences(*self.pair) if self.pair else ()
+        return RevisionDescription(**asdict(self.summary()), files=files, differences=lines)
 
 
 class StoredRollouts(Struct, frozen=True):
