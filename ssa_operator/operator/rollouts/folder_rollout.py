@@ -154,7 +154,9 @@ class FolderRollout:
     wanted: set[str] = field(default_factory=set)
     """Other revisions that parents run."""
     reached: int = 0
-    """How many parents of this process the rollout had reached when the state changed last."""
+    """How many parents of this process the rollout had reached when the state changed last, or they were listed."""
+    counted: tuple[State | None, bool] = (None, False)
+    """The state of that, and whether the parents were listed."""
     unstored: str = ""
     """Why the newest set can't be stored, as the state has it, or this process knows where there is no state."""
     progress: Progress = NO_PROGRESS
@@ -276,6 +278,7 @@ class FolderRollout:
     async def _step(self) -> None:
         await self.take_stored()
         await self._read_wanted()
+        await self._count_reached()
         parents, folder = self.parents, self.newest
         if not self.process.decides:
             return
@@ -300,7 +303,7 @@ class FolderRollout:
         state that is gone follows from what this process knows, or from what the parents run and what is stored.
         """
         folder, state = self.newest, self.state
-        is_stored = state is not None and self.live is not None and state == self._loaded(state, folder)
+        is_stored = state is not None and self.live is not None and state == self._loaded(state)
         if is_stored or folder.inputs is None:
             return
         members = await self._members(parents)
@@ -314,12 +317,12 @@ class FolderRollout:
         if state is None:
             state = lost_state(folder.revision, members, successes) if runs or successes else None
         first = state or first_state(folder.revision)
-        await self._change(lambda found: self._loaded(found or first, folder))
+        await self._change(lambda found: self._loaded(found or first))
 
-    def _loaded(self, state: State, folder: Folder) -> State:
-        """The state after a set was loaded by this operator, and stored."""
+    def _loaded(self, state: State) -> State:
+        """The state after the newest set was stored by this operator."""
         namespaces, selector = tuple(self.process.options.namespaces), self.process.options.selector
-        state = with_loaded(state, folder.revision)
+        state = with_loaded(state, self.newest.revision)
         return replace(state, unstored="", namespaces=namespaces, selector=selector)
 
     async def _set_unstored(self, why: str) -> None:
@@ -422,18 +425,16 @@ class FolderRollout:
         await self._read(state.revisions - self.compiled.keys())
         before, self.state, self.live, self.seen = self.state, state, live, live
         said, self.unstored = self.unstored, state.unstored
-        used, reached = set(state.revisions), 0
+        used = set(state.revisions)
         async for each in _slices(self.parents or ()):
             member = self._recorded(each)
             used.add(member.runs)
-            reached += reaches(state, member)
             newest = self.newest.revision
             if chosen_revision(before, newest, member) != chosen_revision(state, newest, member):
                 self._requeue_parent(each, Cause.TEMPLATE)
             elif said != state.unstored:
                 self._requeue_parent(each, Cause.RETRY)
         used.add(self.newest.revision)
-        self.reached = reached
         self.compiled = {revision: each for revision, each in self.compiled.items() if revision in used}
         if before is not None:
             await self._report(live, before, state)
@@ -449,6 +450,12 @@ class FolderRollout:
         async for each in _slices((self.parents or ()) if wanted else ()):
             if chosen_revision(self.state, self.newest.revision, self._recorded(each)) in wanted:
                 self._requeue_parent(each, Cause.TEMPLATE)
+
+    async def _count_reached(self) -> None:
+        state, counted = self.state, (self.state, self.process.is_prepared)
+        if state is not None and counted != self.counted:
+            found = [reaches(state, self._recorded(live)) async for live in _slices(self.parents or ())]
+            self.reached, self.counted = sum(found), counted
 
     def _requeue_parent(self, live: LiveObject, cause: Cause) -> None:
         self.process.requeue(ParentKey(self.name, live.identity.namespace, live.identity.name), cause)
