@@ -183,7 +183,7 @@ class StoredRollouts(Struct, frozen=True):
         for each, inputs in await self.store.contents(self.folder):
             found.append(
                 ShownRevision(
-                    folder=self.folder, stored=each, state=_phase_of(state, each), inputs=inputs, before=before
+                    folder=self.folder, stored=each, state=_revision_state(state, each), inputs=inputs, before=before
                 )
             )
             before = inputs
@@ -393,7 +393,7 @@ def _no_revision(folder: str, number: int) -> str:
     return f"revision {number} of {folder} is not stored; `ssa-operator rollout history` lists those that are"
 
 
-def _phase_of(state: State, stored: StoredRevision) -> str:
+def _revision_state(state: State, stored: StoredRevision) -> str:
     revision = stored.revision
     if state.revision and revision == state.target:
         return "stopped" if state.stopped else "in progress"
