@@ -500,14 +500,11 @@ class FolderRollout:
             events.append(_event("RolloutComplete", f"revision {after.target} is rolled out to all parents"))
         for event in events:
             log.log(logging.WARNING if event.warning else logging.INFO, "%s: %s", self.name, event.note)
-        if after.stopped and not before.stopped and self.process.is_prepared:
-            note = (
-                f"it stopped the rollout of revision {after.revision}: it was Ready, and is not Ready at that revision"
-            )
-            failed = frozenset(after.failed)
-            async for parent in _slices(self.parents or ()):
-                if place_of(parent.uid) in failed:
-                    self.process.recorder.emit(parent, [_event("RolloutStopped", note, warning=True)])
+        failed = {*after.failed} - {*before.failed} if self.process.is_prepared else set()
+        note = f"it stopped the rollout of revision {after.revision}: it was Ready, and is not Ready at that revision"
+        async for parent in _slices((self.parents or ()) if failed else ()):
+            if place_of(parent.uid) in failed:
+                self.process.recorder.emit(parent, [_event("RolloutStopped", note, warning=True)])
         if self.process.decides:
             self.process.recorder.emit(live, events)
             for revision, result in result_of_change(before, after):

@@ -266,12 +266,12 @@ def resumed(state: State) -> State:
     """The state in which waves begin again, for the first reason why none does. Raises RefusedError."""
     if state.paused:
         return replace(state, paused=False)
+    if state.held and state.planned != state.revision:
+        raise RefusedError(f"can't go on: {state.held}")
     if state.stopped:
         excused = tuple(sorted({*state.excused, *state.failed}))
         done = state.canaries_done or not state.failed
         return replace(state, stopped="", failed=(), excused=excused, canaries_done=done)
-    if state.held and state.planned != state.revision:
-        raise RefusedError(f"can't go on: {state.held}")
     if state.held:
         return replace(state, held="")
     if state.revision and state.opens and not state.opened:

@@ -199,11 +199,11 @@ def resume(world: World) -> Iterator[World]:
     try:
         after = resumed(state)
     except RefusedError:
-        waits = state.paused or state.stopped or (state.held and state.planned == state.revision)
+        waits = state.paused or (state.stopped and not state.held)
         assert not waits, "what waits is not resumed"
         return
     assert after != state
-    assert begins(replace(after, opens="")) or after.stopped or not state.revision
+    assert begins(replace(after, opens="")) or after.stopped or after.held or not state.revision
     yield world._replace(state=after, resumes=world.resumes + (state.stopped != ""))
 
 
