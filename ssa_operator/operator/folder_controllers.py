@@ -45,7 +45,8 @@ from ssa_operator.operator.permissions.operator_needs import (
 )
 from ssa_operator.operator.permissions.requests import PermissionReviewer
 from ssa_operator.operator.queue import Queue
-from ssa_operator.operator.rollouts.driver import Rollouts, RolloutUnavailableError
+from ssa_operator.operator.rollouts.driver import Rollouts
+from ssa_operator.operator.rollouts.requests import RolloutUnavailableError
 from ssa_operator.operator.shards.rules import own_lease_needs
 from ssa_operator.operator.template_sources import TemplateSources
 from ssa_operator.reconcile.parent_state import Parents, ParentState

@@ -35,6 +35,7 @@ from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.permissions.operator_needs import PermissionNeed
 from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.rollouts.driver import Rollouts
+from ssa_operator.operator.rollouts.folder_rollout import Process
 from ssa_operator.operator.shards.requests import ShardLeases
 from ssa_operator.operator.shared_informers import SharedInformers
 from ssa_operator.operator.suspected_parents import ParentFile, SuspectedParents, Version
@@ -121,16 +122,16 @@ class Operator:
         self._recorder = shared.recorder
         self.rollouts: Rollouts | None = None
         if options.rollouts:
-            self.rollouts = self.controllers.rollouts = Rollouts(
-                client,
-                options,
-                self.controllers.folders,
-                self.controllers.router.parent_changed,
-                shared.recorder,
-                self.metrics,
-                self._deletions,
-                SYSTEM,
+            process = Process(
+                client=client,
+                options=options,
+                folders=self.controllers.folders,
+                requeue=self.controllers.router.parent_changed,
+                recorder=shared.recorder,
+                plan=self._planned,
+                clock=SYSTEM,
             )
+            self.rollouts = self.controllers.rollouts = Rollouts(process, self.metrics)
         self._shards: ShardLeases | None = None
         if options.shard is not None:
             # The election of a shard writes the shard's Lease itself.
@@ -264,11 +265,11 @@ class Operator:
             await self._suspects.run(workers.reconcile_alone, workers.version_of)
         await asyncio.Event().wait()
 
-    async def _deletions(self, folder: Folder, uids: frozenset[str]) -> tuple[int, str]:
+    async def _planned(self, folder: Folder, uids: frozenset[str], limit: int) -> str:
         # Imported here, because few changes of templates are rolled out.
         from ssa_operator.operator.planned_deletions import planned_deletions  # noqa: PLC0415
 
-        return await planned_deletions(self.client.credentials, self.options, folder, uids)
+        return await planned_deletions(self.client.credentials, self.options, folder, uids, limit)
 
     async def _elect(self) -> None:
         if self.leadership is None:

@@ -1,10 +1,12 @@
-"""Finds what a new template set would delete or recreate, before a rollout brings it to the first parent.
+"""Finds what of a new template set has to be confirmed, before a rollout brings it to the first parent: what it would
+delete or recreate, and the shared objects that it changes.
 
 Promises:
 - Nothing is written: each apply and each deletion is a dry run.
 - The plan shares nothing with the running operator, so that no claim, lookup or generated value of it changes.
 - What is no longer rendered counts, also while something else of the parent waits, fails or can't be read, and of
-  suspended parents, too. A parent that can't be planned counts as one object that could be deleted.
+  suspended parents, too. A parent that can't be planned counts as one object that could be deleted. A shared object
+  counts if all of its owners give it up.
 - If the API server doesn't answer, the plan fails, and the rollout waits.
 - Parents are planned one after another, because an object belongs to the first parent that renders it. The dry runs of
   several parents are sent in parallel.
@@ -30,7 +32,7 @@ from ssa_operator.objects.messages import counted
 from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.queue import Queue
-from ssa_operator.operator.rollouts.driver import RolloutUnavailableError
+from ssa_operator.operator.rollouts.requests import RolloutUnavailableError
 from ssa_operator.operator.shared_informers import ParentError, SharedInformers
 from ssa_operator.reconcile import act
 from ssa_operator.reconcile.current_reconcile import Reconcile
@@ -52,11 +54,10 @@ _NAMED = 5
 
 
 async def planned_deletions(
-    credentials: Credentials, options: Options, folder: Folder, uids: Collection[str]
-) -> tuple[int, str]:
-    """How many objects the parents with these uids would lose or have recreated by this set, and which, in words.
-
-    Raises ApiError, CredentialsError and RolloutUnavailableError.
+    credentials: Credentials, options: Options, folder: Folder, uids: Collection[str], limit: int
+) -> str:
+    """Why the set has to be confirmed before the parents with these uids get it, '' if it hasn't. `limit` is how many
+    objects it may delete or recreate without that. Raises ApiError, CredentialsError and RolloutUnavailableError.
     """
     async with DryRunClient(credentials) as client:
         mapper, metrics = RESTMapper(client), Metrics()
@@ -72,7 +73,7 @@ async def planned_deletions(
             raise RolloutUnavailableError(str(error)) from error
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from None
-    return len(planning.found), planning.described
+    return planning.reason(limit)
 
 
 class _Planning:
@@ -83,6 +84,10 @@ class _Planning:
         self._slots = asyncio.Semaphore(PARALLEL_PARENTS)
         self.found: list[Identity] = []
         """What would be deleted or recreated."""
+        self.changed_shares: set[Identity] = set()
+        """Objects that several parents share, and that one of them renders in another form."""
+        self._owners_left: dict[Identity, set[str]] = {}
+        """The owners of each shared object that don't give it up, as far as that is planned."""
         self.parents = 0
         """Whose objects these are."""
         self.incomplete = 0
@@ -115,7 +120,8 @@ class _Planning:
             return
         finally:
             self._slots.release()
-        lost = deletions(plan, outcomes)
+        lost = {*deletions(plan, outcomes), *self._without_owners(plan)}
+        self.changed_shares |= {step.identity for step in plan.steps if step.vote}
         self.found += lost
         self.parents += bool(lost)
         self.incomplete += bool(lost) and not plan.rendered.complete
@@ -129,10 +135,30 @@ class _Planning:
         self.parents += 1
         self.incomplete += 1
 
-    @property
-    def described(self) -> str:
-        """What was found, in words."""
-        named = ", ".join(map(str, sorted(self.found)[:_NAMED]))
-        more = f" and {len(self.found) - _NAMED} more" if len(self.found) > _NAMED else ""
-        unknown = f"; {self.incomplete} of them wait or fail, so this is the worst case" if self.incomplete else ""
-        return f"{counted(len(self.found), 'object')} of {counted(self.parents, 'parent')}{unknown}: {named}{more}"
+    def _without_owners(self, plan: Plan) -> Iterable[Identity]:
+        """The shared objects that have no owner any more once this parent gives them up, too."""
+        for step in plan.unrendered:
+            if step.live is not None and step.live.shared is not None:
+                left = self._owners_left.setdefault(step.identity, set(step.live.shared.owners))
+                left.discard(plan.observed.parent.uid)
+                if not left:
+                    yield step.identity
+
+    def reason(self, limit: int) -> str:
+        """Why the set has to be confirmed, '' if it hasn't."""
+        why = []
+        if len(self.found) > limit:
+            unknown = f"; {self.incomplete} of them wait or fail, so this is the worst case" if self.incomplete else ""
+            of = f"{counted(len(self.found), 'object')} of {counted(self.parents, 'parent')}{unknown}"
+            why.append(f"it would delete or recreate {of}: {_named(self.found)}")
+        if self.changed_shares:
+            why.append(
+                f"it changes {_named(self.changed_shares)}, which several parents share: the first one would wait for "
+                "all others, and stop the rollout; give it another name, or change it without waves"
+            )
+        return f"{'; '.join(why)}; `rollout resume` confirms that" if why else ""
+
+
+def _named(found: Collection[Identity]) -> str:
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    return ", ".join(map(str, sorted(found)[:_NAMED])) + more

@@ -81,7 +81,7 @@ def data(value: Any, output: OutputFormat, *, document: bool = False) -> None:
     elif output is OutputFormat.JSON:
         streams.data(escaped_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()) + "\n")
     else:
-        streams.data(yaml_text(value) + ("---\n" if document else ""))
+        streams.data(yaml_text(msgspec.to_builtins(value)) + ("---\n" if document else ""))
 
 
 def yaml_text(value: Any) -> str:

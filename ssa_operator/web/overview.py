@@ -138,7 +138,7 @@ def address(row: ParentRow) -> str:
 
 
 def _folders(operator: Operator, rows: ParentRows, visible: Collection[str]) -> dict[str, FolderRow]:
-    found = {}
+    found, rollouts = {}, operator.rollouts
     for name, folder in sorted(operator.controllers.templates.folders.items()):
         if name not in visible:
             continue
@@ -153,7 +153,7 @@ def _folders(operator: Operator, rows: ParentRows, visible: Collection[str]) -> 
             problems=tuple(map(problem_data, folder.problems)),
             crd=operator.controllers.refused_crds.get(name, ""),
             waits=operator.missing.get(name, ""),
-            rollout=rollout_line(operator.rollouts, name),
+            rollout=rollout_line(None if rollouts is None else rollouts.find(name), sum(counts.values())),
         )
     return found
 

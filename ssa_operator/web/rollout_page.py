@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.objects.rollout_settings import RolloutSettings
-from ssa_operator.operator.rollouts.driver import Look, Rollouts
+from ssa_operator.operator.rollouts.folder_rollout import FolderRollout
 from ssa_operator.operator.rollouts.revisions import RevisionResult, StoredRevision
 from ssa_operator.operator.rollouts.rules import (
     Member,
@@ -30,7 +30,7 @@ from ssa_operator.operator.rollouts.rules import (
 )
 from ssa_operator.reconcile.status.conditions import timestamp
 from ssa_operator.rendering.folder.loaded_folders import FolderInputs
-from ssa_operator.tools.rollouts.stored_rollouts import RolloutStatus, status_of
+from ssa_operator.tools.rollouts.stored_rollouts import RolloutStatus, phase_of, status_of, wave_of
 from ssa_operator.tools.tree.tree_view import READY, UNKNOWN
 from ssa_operator.web.parent_rows import ParentRows
 from ssa_operator.web.shown_text import DiffLine, differences, is_hidden, shown_lines
@@ -138,7 +138,7 @@ class RolloutPage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     opens: str = ""
     """When the window opens, '' while it is open."""
     settled: str = ""
-    """When the present wave has been Ready for `settle` (RFC 3339), where this replica decides that."""
+    """When the present wave has been Ready for `settle` (RFC 3339)."""
     parents: int = 0
     updated: int = 0
     """Parents that the rollout has reached."""
@@ -155,33 +155,33 @@ class RolloutPage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is not shown, with the reason."""
 
 
-def rollout_line(rollouts: Rollouts | None, folder: str) -> RolloutLine | None:
-    """The line of a folder, None without rollouts."""
-    state = None if rollouts is None else rollouts.state(folder)
-    if rollouts is None or state is None:
+def rollout_line(rollout: FolderRollout | None, parents: int) -> RolloutLine | None:
+    """The line of a folder with this number of parents, None without rollouts."""
+    if rollout is None or rollout.state is None:
         return None
-    found = rollouts.look(folder) if state.revision else None
-    status = status_of(folder, state, found.members if found is not None else (), {})
-    return RolloutLine(phase=status.phase, message=status.message)
+    phase, message = phase_of(rollout.name, rollout.state, rollout.reached, parents)
+    return RolloutLine(phase=phase, message=message)
 
 
 def make_rollout_page(
     folder: str,
-    look: Look | None,
+    rollout: FolderRollout | None,
+    members: Sequence[Member],
     rows: ParentRows,
     files: Mapping[str, RolloutFile],
     history: Sequence[StoredRevision],
     notes: tuple[str, ...],
 ) -> RolloutPage:
-    """The page of a folder; `history` has the oldest revision first, and `look` is None without rollouts."""
-    if look is None:
+    """The page of a folder; `history` has the oldest revision first, and `rollout` is None without rollouts."""
+    settings = rollout.newest.settings.rollout if rollout is not None else None
+    if rollout is None or settings is None:
         words = f"{folder} has no rollouts: a change reaches all parents at once; `rollout: {{}}` in _settings.yaml"
         return RolloutPage(folder=folder, phase="None", message=f"{words} has it reach them in waves")
-    state = look.state
+    state = rollout.state
     if state is None:
-        why = f": {look.problem}" if look.problem else ""
+        why = f": {rollout.problem}" if rollout.problem else ""
         return RolloutPage(folder=folder, phase="Waiting", message=f"no revision of {folder} is stored yet{why}")
-    status: RolloutStatus = status_of(folder, state, look.members, {})
+    status: RolloutStatus = status_of(folder, state, members, {})
     return RolloutPage(
         folder=folder,
         phase=status.phase,
@@ -194,12 +194,12 @@ def make_rollout_page(
         stopped=state.stopped,
         held=state.held,
         opens=state.opens,
-        settled="" if look.settled_at is None or not state.waves else timestamp(look.settled_at),
+        settled=state.settles,
         parents=status.parents,
         updated=status.updated,
         ready=status.ready,
-        settings=_settings(look.settings),
-        waves=tuple(_waves(folder, state, look, rows)),
+        settings=_settings(settings),
+        waves=tuple(_waves(rollout, state, settings, members, rows)),
         files=files,
         history=tuple(map(_revision, history[::-1][:REVISIONS])),
         notes=notes,
@@ -244,34 +244,32 @@ def _revision(stored: StoredRevision) -> RolloutRevision:
     )
 
 
-def _waves(folder: str, state: State, look: Look, rows: ParentRows) -> Iterable[RolloutWave]:
-    def wave(name: str, kind: str, members: Collection[Member]) -> Iterable[RolloutWave]:
-        if members:
-            yield _wave(folder, state, look, rows, name, kind, members)
+def _waves(
+    rollout: FolderRollout, state: State, settings: RolloutSettings, members: Sequence[Member], rows: ParentRows
+) -> Iterable[RolloutWave]:
+    def wave(name: str, kind: str, of: Collection[Member]) -> Iterable[RolloutWave]:
+        if of:
+            yield _wave(rollout, state, rows, name.capitalize(), kind, of)
 
-    active = [each for each in look.members if not each.suspended]
+    active = [each for each in members if not each.suspended]
     reached = [each for each in active if reaches(state, each)]
     wave_now = {*state.wave} if state.revision else set()
     current = [each for each in reached if each.place in wave_now]
     earlier = [each for each in reached if each.place not in wave_now]
     yield from wave("Reached" if state.revision else "All parents", "reached", earlier)
-    yield from wave(_name(state), "current", current)
+    yield from wave(wave_of(state), "current", current)
     left = {each.uid: each for each in active if not reaches(state, each)}
-    most = min(AHEAD, LOOKS_AHEAD // max(1, len(look.members)))
-    for begun, ahead in waves_ahead(state, look.members, look.settings, most):
-        yield from wave(_name(begun), "ahead", [left.pop(each.uid) for each in ahead if each.uid in left])
+    most = min(AHEAD, LOOKS_AHEAD // max(1, len(members)))
+    for begun, ahead in waves_ahead(state, members, settings, most):
+        yield from wave(wave_of(begun), "ahead", [left.pop(each.uid) for each in ahead if each.uid in left])
     yield from wave("Later", "ahead", left.values())
-    yield from wave("Skipped", "skipped", [each for each in look.members if each.suspended])
-
-
-def _name(state: State) -> str:
-    return f"Wave {state.waves}" if state.undo or state.canaries_done else "Canary"
+    yield from wave("Skipped", "skipped", [each for each in members if each.suspended])
 
 
 def _wave(
-    folder: str, state: State, look: Look, rows: ParentRows, name: str, kind: str, members: Collection[Member]
+    rollout: FolderRollout, state: State, rows: ParentRows, name: str, kind: str, members: Collection[Member]
 ) -> RolloutWave:
-    found = [_parent(folder, state, look, rows, each) for each in members]
+    found = [_parent(rollout, state, rows, each) for each in members]
     found.sort(key=lambda each: (not each.broken, each.group == READY, each.namespace, each.name))
     return RolloutWave(
         name=name,
@@ -291,9 +289,9 @@ def _step(state: State, parent: RolloutParent, kind: str) -> str:
     return "ready" if parent.group == READY and parent.revision == state.target else "working"
 
 
-def _parent(folder: str, state: State, look: Look, rows: ParentRows, member: Member) -> RolloutParent:
-    row = rows.find(folder, member.namespace, member.name)
-    fails = look.fails_at.get(member.place)
+def _parent(rollout: FolderRollout, state: State, rows: ParentRows, member: Member) -> RolloutParent:
+    row = rows.find(rollout.name, member.namespace, member.name)
+    fails = rollout.fails_at(member)
     return RolloutParent(
         namespace=member.namespace,
         name=member.name,

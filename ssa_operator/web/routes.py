@@ -57,7 +57,7 @@ from ssa_operator.operator.http import AccessControl, parent_of, read_permission
 from ssa_operator.operator.operator import Operator
 from ssa_operator.operator.process.option_values import check_selector
 from ssa_operator.operator.process.streams import CommandError
-from ssa_operator.operator.rollouts.driver import Look
+from ssa_operator.operator.rollouts.folder_rollout import FolderRollout
 from ssa_operator.operator.rollouts.requests import RevisionStore
 from ssa_operator.operator.rollouts.revisions import StoredRevision
 from ssa_operator.operator.rollouts.rules import State
@@ -280,7 +280,7 @@ class WebView:
             tuple(operator.missing.items()),
             leader,
             self._contact.look(),
-            tuple(self._rollout_state(name) for name in operator.controllers.templates.folders),
+            tuple(found and found.state for found in map(self._rollout, operator.controllers.templates.folders)),
         )
         return self._overviews.version(current)
 
@@ -323,21 +323,23 @@ class WebView:
         value: dict[str, Any] = msgspec.to_builtins(await self._lines.count(folder, parents))
         return value
 
-    def _rollout_state(self, name: str) -> State | None:
-        return None if self.operator.rollouts is None else self.operator.rollouts.state(name)
+    def _rollout(self, name: str) -> FolderRollout | None:
+        return None if self.operator.rollouts is None else self.operator.rollouts.find(name)
 
     async def rollout_page(self, name: str) -> dict[str, Any]:
         """The page of a folder's rollout. Raises HTTPNotFound."""
-        rollouts, name = self.operator.rollouts, self._folder(name).name
+        name = self._folder(name).name
+        rollout = self._rollout(name)
         self._rows.follow()
-        look = None if rollouts is None else rollouts.look(name)
+        members = [] if rollout is None else await rollout.shown_members()
         history: list[StoredRevision] = []
         notes: tuple[str, ...] = ()
         files: Mapping[str, RolloutFile] = {}
-        if rollouts is not None and look is not None and look.state is not None:
-            history, notes = await self._history(rollouts.store, name, look.state)
-            files = self._difference(name, look, revision_before(look.state))
-        value: dict[str, Any] = msgspec.to_builtins(make_rollout_page(name, look, self._rows, files, history, notes))
+        if rollout is not None and (state := rollout.state) is not None:
+            history, notes = await self._history(rollout.process.store, name, state)
+            files = self._difference(rollout, revision_before(state), state.target)
+        page = make_rollout_page(name, rollout, members, self._rows, files, history, notes)
+        value: dict[str, Any] = msgspec.to_builtins(page)
         return value
 
     async def rollout_pages(self, name: str) -> Values:
@@ -345,9 +347,8 @@ class WebView:
         loop, shown = asyncio.get_running_loop(), object()
         while True:
             started = loop.time()
-            rollouts = self.operator.rollouts
-            rollout = None if rollouts is None else rollouts.version(name)
-            version = (rollout, self._rows.version, started // HISTORY_INTERVAL)
+            rollout = self._rollout(name)
+            version = (rollout and rollout.version, self._rows.version, started // HISTORY_INTERVAL)
             if version != shown:
                 shown = version
                 try:
@@ -375,14 +376,15 @@ class WebView:
             known = self._histories[name] = (state, now, found)
         return known[2]
 
-    def _difference(self, name: str, look: Look, before: str) -> Mapping[str, RolloutFile]:
+    def _difference(self, rollout: FolderRollout, before: str, after: str) -> Mapping[str, RolloutFile]:
         """What the sets of a rollout differ in, found once for each two of them."""
-        key = (before, look.state.target if look.state is not None else "")
-        if not {*key} <= look.inputs.keys():
+        sets = (rollout.compiled.get(before), rollout.compiled.get(after))
+        old, new = (None if each is None else each.inputs for each in sets)
+        if old is None or new is None:
             return {}
-        known = self._differences.get(name)
+        key, known = (before, after), self._differences.get(rollout.name)
         if known is None or known[0] != key:
-            known = self._differences[name] = (key, changed_files(look.inputs[key[0]], look.inputs[key[1]]))
+            known = self._differences[rollout.name] = (key, changed_files(old, new))
         return known[1]
 
     def _folder(self, name: str) -> Folder:

@@ -35,7 +35,7 @@ def test_the_waves_ahead_are_the_canary_batches_and_at_last_what_was_not_ready()
     state = with_loaded(first_state("a"), "b")
     found = waves_ahead(state, members, RolloutSettings(batch=Batch(2)), 9)
     assert [len(wave) for _, wave in found] == [1, 2, 2, 1]
-    assert [begun.waves for begun, _ in found] == [1, 2, 3, 4]
+    assert [(begun.batch, begun.batches) for begun, _ in found] == [(0, 0), (1, 3), (2, 3), (3, 3)]
     assert [each.name for each in found[-1][1]] == ["p3"]
     assert "p6" not in {each.name for _, wave in found for each in wave}
     assert len(waves_ahead(state, members, RolloutSettings(batch=Batch(2)), 2)) == 2
@@ -96,9 +96,9 @@ async def test_the_json_has_a_stopped_a_held_and_a_running_rollout_in_the_words_
         assert "pauses" not in value
         assert steps(value) == [
             ("Canary", {"failed": 1}),
-            ("Wave 2", {"left": 2}),
-            ("Wave 3", {"left": 2}),
-            ("Wave 4", {"left": 1}),
+            ("Batch 1 of 3", {"left": 2}),
+            ("Batch 2 of 3", {"left": 2}),
+            ("Batch 3 of 3", {"left": 1}),
         ]
         (broken,) = value["waves"][0]["parents"]
         assert (broken["name"], broken["broken"], broken["group"]) == ("p0", True, "failed")
@@ -118,7 +118,7 @@ async def test_the_json_has_a_stopped_a_held_and_a_running_rollout_in_the_words_
         value = await until(values, "Waiting")
         assert "it would delete or recreate 6 objects of 6 parents" in value["held"]
         assert ("updated" in value, value["resumes"]) == (False, True)
-        assert [name for name, _ in steps(value)] == ["Canary", "Wave 2", "Wave 3", "Wave 4"]
+        assert [name for name, _ in steps(value)] == ["Canary", "Batch 1 of 3", "Batch 2 of 3", "Batch 3 of 3"]
         assert (await story.rollout("resume"))[0] == 0
         await until(values, "Complete", ready=6)
         story.write(child("five"), NEVER)

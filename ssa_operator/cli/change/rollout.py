@@ -103,31 +103,40 @@ def history(
 
     if revision is not None:
         one = _run(lambda rollouts: rollouts.revision(revision), folder, operator_namespace, context, kubeconfig)
-        data = one.described()
+        described = one.description()
         if output is not OutputFormat.TABLE:
-            printing.data(data, output)
+            printing.data(described, output)
             return
-        shown = {**data, "changed": ", ".join(data["changed"] or ["<unknown>"]), "files": ", ".join(data["files"])}
-        del shown["result"], shown["differences"]
+        shown = {
+            "name": described.name,
+            "created": described.created,
+            "state": described.state,
+            "resultTime": described.result_time,
+            "reason": described.reason,
+            "changed": ", ".join(described.changed or ["<unknown>"]),
+            "changeCause": described.change_cause,
+            "files": ", ".join(described.files),
+        }
         streams.line(f"{folder} with revision {revision}")
-        streams.lines("".join(f"  {name}: {value}\n" for name, value in shown.items() if value and name != "revision"))
-        streams.lines("".join(f"{line}\n" for line in data["differences"]))
+        streams.lines("".join(f"  {name}: {value}\n" for name, value in shown.items() if value))
+        streams.lines("".join(f"{line}\n" for line in described.differences))
         return
     found = _run(lambda rollouts: rollouts.history(), folder, operator_namespace, context, kubeconfig)
     if output is not OutputFormat.TABLE:
-        printing.data([each.data() for each in found], output)
+        printing.data([each.summary() for each in found], output)
         return
-    rows = []
-    for each in (each.data() for each in found):
-        files = each["changed"]
+    rows, reasons = [], []
+    for each in (each.summary() for each in found):
+        files = each.changed
         changed = "<unknown>" if files is None else counted(len(files), "file")
         if files and len(files) <= _NAMED:
             changed = ", ".join(files)
-        cause, why = each["changeCause"] or "<none>", each["reason"]
-        rows.append((str(each["revision"]), each["name"], each["created"], each["state"], changed, cause, why))
-    head = ("REVISION", "NAME", "CREATED", "STATE", "CHANGED", "CHANGE-CAUSE", "REASON")
-    width = len(head) if any(row[-1] for row in rows) else -1
-    printing.table(head[:width], [row[:width] for row in rows])
+        rows.append((str(each.revision), each.name, each.created, each.state, changed, each.change_cause or "<none>"))
+        if each.reason:
+            reasons.append(f"revision {each.revision}: {each.reason}")
+    printing.table(("REVISION", "NAME", "CREATED", "STATE", "CHANGED", "CHANGE-CAUSE"), rows)
+    for reason in reasons:  # too long for a column
+        streams.line(reason)
 
 
 @app.command(epilog=example("ssa-operator rollout pause echoes.example.com"))

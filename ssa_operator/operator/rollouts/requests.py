@@ -47,6 +47,10 @@ Change = Callable[[State | None], State | None]
 _CONFLICTS = 10
 
 
+class RolloutUnavailableError(Exception):
+    """The state of a folder's rollouts can't be read. The text has the reason."""
+
+
 class RevisionStore:
     """The revisions in a namespace: that of the operator."""
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.annotations import PREFIX
@@ -101,15 +102,10 @@ class StoredRevision(Struct, frozen=True, kw_only=True):
     live: LiveObject
 
 
-class _Content(Struct, frozen=True, kw_only=True):
-    files: dict[str, str]
+class _Content(FolderInputs, frozen=True, kw_only=True):
     data: dict[str, bytes]
     unreadable: dict[str, str]
     """Why a file below `files/` has no content."""
-    overrides: list[dict[str, Any]]
-    operator: dict[str, str]
-    rendering: int
-    hold_upgrade: bool = False
 
 
 def shortened(name: str, limit: int) -> str:
@@ -141,15 +137,9 @@ def revision_selector(folder: str, revision: str) -> str:
 
 def encode_parts(inputs: FolderInputs) -> tuple[str, ...]:
     """The content of each part of a revision."""
-    content = _Content(
-        files=dict(inputs.files),
-        data={path: each for path, each in inputs.data.items() if isinstance(each, bytes)},
-        unreadable={path: each for path, each in inputs.data.items() if isinstance(each, str)},
-        overrides=[dict(each) for each in inputs.overrides],
-        operator=dict(inputs.operator),
-        rendering=inputs.rendering,
-        hold_upgrade=inputs.hold_upgrade,
-    )
+    data = {path: each for path, each in inputs.data.items() if isinstance(each, bytes)}
+    unreadable = {path: each for path, each in inputs.data.items() if isinstance(each, str)}
+    content = _Content(**{**asdict(inputs), "data": data, "unreadable": unreadable})
     encoded = base64.b64encode(zlib.compress(msgspec.json.encode(content, order="deterministic"), 9)).decode()
     return tuple(encoded[start : start + PART_LIMIT] for start in range(0, len(encoded), PART_LIMIT))
 
@@ -164,14 +154,9 @@ def decode_parts(parts: Iterable[str]) -> FolderInputs:
         content = msgspec.json.decode(encoded, type=_Content)
     except (ValueError, zlib.error, msgspec.MsgspecError) as error:
         raise RevisionError(f"its content can't be read: {error}") from None
-    return FolderInputs(
-        files=content.files,
-        data={**content.data, **content.unreadable},
-        overrides=tuple(content.overrides),
-        operator=content.operator,
-        rendering=content.rendering,
-        hold_upgrade=content.hold_upgrade,
-    )
+    fields = asdict(content)
+    data = {**content.data, **fields.pop("unreadable")}
+    return FolderInputs(**{**fields, "data": data})
 
 
 def part_bodies(folder: str, revision: str, inputs: FolderInputs, number: int) -> Sequence[dict[str, Any]]:
@@ -221,8 +206,7 @@ def read_state(live: LiveObject) -> State | None:
         state = msgspec.json.decode(text, type=State)
     except msgspec.MsgspecError:
         return None
-    # A version before this one wrote a stack of rollouts, of which this state would know nothing.
-    return state if state.successes and '"rollouts":' not in text else None
+    return state if state.successes else None
 
 
 def _read_result(live: LiveObject) -> RevisionResult | None:

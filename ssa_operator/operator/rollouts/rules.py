@@ -27,6 +27,7 @@ are. The place of a parent is a hash of its uid.
 from __future__ import annotations
 
 import hashlib
+import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -49,6 +50,9 @@ LEAST_DEADLINE = 30.0
 
 WAVE_LIMIT = 2_000
 """Parents of a wave, however large the batches are."""
+
+UNSTORED = "their revision can't be stored"
+"""With this begins why no parent gets other templates, in the state and in the status of the parents."""
 
 _NAMED = 5
 """Parents that a reason names."""
@@ -115,10 +119,12 @@ class State(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel
     """The revision that was left by an undo, until the files change."""
     wave: tuple[str, ...] = ()
     """The places of the parents that get the revision now, in order."""
-    waves: int = 0
-    """How many waves have begun, the canaries included."""
-    tried: bool = False
-    """Whether canaries have got the revision."""
+    batch: int = 0
+    """The number of the present batch, 0 until there is one: for the canaries."""
+    batches: int = 0
+    """How many batches there are, if each parent becomes Ready and none is added."""
+    settles: str = ""
+    """When `settle` of the present wave is over (RFC 3339), '' while a parent of it is not Ready."""
     canaries_done: bool = False
     stopped: str = ""
     """Why no wave begins: parents that failed. '' while none did."""
@@ -130,13 +136,17 @@ class State(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel
     planned: str = ""
     """The revision whose deletions are known."""
     held: str = ""
-    """Why the first wave waits for `rollout resume`, '' if it doesn't."""
+    """Why the first wave waits for `rollout resume`, '' if it doesn't. Where the revision can't be rendered, this says
+    so, and its deletions are not known.
+    """
+    confirmed: bool = False
+    """Whether a user wants this rollout whatever it deletes."""
     opens: str = ""
     """When the window opens in which waves may begin, '' while it is open."""
     opened: bool = False
     """Whether a user let this rollout go on outside of the window."""
     unstored: str = ""
-    """Why the set that is loaded can't be stored, so that no parent gets it."""
+    """Why the set that is loaded can't be stored, so that no parent gets it, '' if it is stored."""
     namespaces: tuple[str, ...] = ()
     """Those whose parents the operator has, () for all."""
     selector: str = ""
@@ -216,7 +226,7 @@ def with_loaded(state: State, revision: str) -> State:
 def _with_target(state: State, revision: str, *, undo: bool) -> State:
     if revision == state.target:
         return state
-    begun = (state.revision, *state.superseded) if state.waves else state.superseded
+    begun = (state.revision, *state.superseded) if state.wave else state.superseded
     others = tuple(each for each in dict.fromkeys(begun) if each not in (revision, state.succeeded))
     return replace(_at_rest(state), revision=revision, undo=undo, superseded=others[:SUCCESSES])
 
@@ -242,7 +252,7 @@ def undone(state: State, revision: str, *, confirmed: bool = False) -> State:
     """The state after an undo to a revision. `confirmed`: whatever that deletes."""
     left = state.target if state.target != revision else state.undone
     state = replace(_with_target(state, revision, undo=True), paused=False, undone=left)
-    return replace(state, planned=revision, held="") if confirmed else state
+    return replace(state, held="", confirmed=True) if confirmed else state
 
 
 def paused(state: State) -> State:
@@ -256,6 +266,8 @@ def resumed(state: State) -> State:
     """The state in which waves begin again, for the first reason why none does. Raises RefusedError."""
     if state.paused:
         return replace(state, paused=False)
+    if state.held and state.planned != state.revision:
+        raise RefusedError(f"can't go on: {state.held}")
     if state.stopped:
         excused = tuple(sorted({*state.excused, *state.failed}))
         done = state.canaries_done or not state.failed
@@ -267,10 +279,18 @@ def resumed(state: State) -> State:
     raise RefusedError("is not paused")
 
 
-def planned(state: State, deletions: int, described: str, limit: int) -> State:
-    """The state after it became known what the revision would delete or recreate."""
-    why = f"it would delete or recreate {described}; `rollout resume` confirms that" if deletions > limit else ""
-    return replace(state, planned=state.target, held=why)
+def planned(state: State, held: str) -> State:
+    """The state after it became known what the revision would do, and why that has to be confirmed, '' if it hasn't."""
+    return replace(state, planned=state.target, held="" if state.confirmed else held)
+
+
+def with_problem(state: State, problem: str) -> State:
+    """The state after the revision was found to have a problem for which it can't be rendered, '' for none."""
+    if problem:
+        return replace(state, planned="", held=problem)
+    if state.held and state.planned != state.revision:
+        return replace(state, planned=state.revision if state.wave else "", held="")
+    return state
 
 
 def begins(state: State) -> bool:
@@ -302,14 +322,15 @@ def decide(
     judged = _judge(state, active, settings, progress, now)
     state, progress = judged.state, judged.progress
     if judged.waits:
+        state = replace(state, settles="")
         return Decision(state=state, progress=replace(progress, ready_since=None), due=judged.due)
     progress = replace(progress, ready_since=now if progress.ready_since is None else progress.ready_since)
-    settled = (progress.ready_since or 0.0) + (0.0 if state.undo or not state.waves else settings.settle)
+    settled = (progress.ready_since or 0.0) + (settings.settle if state.wave and not state.undo else 0.0)
     if now < settled:
         return Decision(state=state, progress=progress, due=settled)
     if not all(member.known for member in active):
         return Decision(state=state, progress=progress)
-    if not state.waves and state.planned != state.revision:
+    if not state.wave and state.planned != state.revision:
         return Decision(state=state, progress=progress, needs_plan=True)
     state = replace(state, stopped="", failed=())
     new = _next_wave(state, members, settings)
@@ -359,6 +380,12 @@ def _judge(
     return _Judged(state, progress, stopped or bool(due), min(due, default=None))
 
 
+def awaited(state: State, members: Iterable[Member]) -> Member | None:
+    """A parent that has to become Ready before a stopped rollout goes on by itself, None if none can."""
+    failed = (each for each in members if _has(state.failed, each.place) and not _is_proof(state, each))
+    return next(failed, None) if state.stopped else None
+
+
 def _is_proof(state: State, member: Member) -> bool:
     """Whether a parent is Ready at the new revision, by a reconcile that applied it."""
     return member.ready and member.runs == member.revision == state.revision
@@ -394,23 +421,28 @@ def _next_wave(state: State, members: Sequence[Member], settings: RolloutSetting
         proofs = [member for member in in_order if _is_proof(state, member) and _counts(state, member)]
         wanted = canaries([*proofs, *sound], settings.canary)
         if missing := [member for member in wanted if not reaches(state, member)]:
-            return _with_wave(replace(state, tried=True), missing, in_order)
-        if not wanted and state.tried and members and not state.excused:
+            return _with_wave(state, missing, in_order)
+        if not wanted and state.wave and not state.batch and members and not state.excused:
             return replace(state, stopped=f"no parent is left that was Ready and is at revision {state.revision}")
         state = replace(state, canaries_done=bool(wanted or state.excused))
     broken = [member for member in left if not member.ready] if state.undo else []
-    batch = broken or (sound or left)[: settings.batch.of(len(in_order))]
-    if batch:
-        return _with_wave(state, batch, in_order)
+    if left:
+        size = min(settings.batch.of(len(in_order)), WAVE_LIMIT)
+        in_batches = [len(left) - len(broken)] if broken else [len(sound), len(left) - len(sound)]
+        ahead = bool(broken) + sum(math.ceil(each / size) for each in in_batches)
+        batch = broken or (sound or left)[:size]
+        return _with_wave(state, batch, in_order, number=state.batch + 1, of=state.batch + ahead)
     successes = (state.revision, *(each for each in state.successes if each != state.revision))
     return replace(_at_rest(state), successes=successes[:SUCCESSES])
 
 
-def _with_wave(state: State, wave: Sequence[Member], active: Iterable[Member]) -> State:
+def _with_wave(
+    state: State, wave: Sequence[Member], active: Iterable[Member], *, number: int = 0, of: int = 0
+) -> State:
     """The state in which these parents get the revision, beside those that have not got it yet."""
     late = [each.place for each in active if _has(state.wave, each.place) and each.runs != state.revision]
     places = tuple(sorted([*late, *(each.place for each in wave)][:WAVE_LIMIT]))
-    return state if places == state.wave else replace(state, wave=places, waves=state.waves + 1)
+    return state if places == state.wave else replace(state, wave=places, batch=number, batches=of, settles="")
 
 
 def canaries(candidates: Sequence[Member], wanted: Canary) -> list[Member]:
@@ -447,7 +479,7 @@ def waves_ahead(
     members = [_as_if_ready(state, each) if reaches(state, each) else each for each in members]
     while state.revision and len(found) < most:
         after = _next_wave(replace(state, stopped="", failed=()), members, settings)
-        if after.waves == state.waves or not after.revision:
+        if after.wave == state.wave or not after.revision:
             break
         found.append((after, [each for each in members if _has(after.wave, each.place)]))
         state, members = after, [_as_if_ready(after, each) if reaches(after, each) else each for each in members]

@@ -177,5 +177,5 @@ def _failure_message(failure: Outcome) -> str:
 
 def _skipped_message(problem: RenderProblem) -> str:
     if problem.outdated:
-        return f"the last good templates are in use because the new ones can't be loaded: {problem}"
+        return f"the last good templates are in use because new ones can't be used: {problem}"
     return f"skipped because it can't be rendered: {problem}"

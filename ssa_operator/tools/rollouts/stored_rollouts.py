@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
@@ -19,10 +19,17 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import counted, near_names
 from ssa_operator.operator.process.streams import CommandError
-from ssa_operator.operator.rollouts.driver import stored_member
+from ssa_operator.operator.rollouts.members import stored_member
 from ssa_operator.operator.rollouts.requests import RevisionStore
-from ssa_operator.operator.rollouts.revisions import RevisionError, StoredRevision, read_state, state_folder
+from ssa_operator.operator.rollouts.revisions import (
+    RevisionError,
+    RevisionResult,
+    StoredRevision,
+    read_state,
+    state_folder,
+)
 from ssa_operator.operator.rollouts.rules import (
+    UNSTORED,
     Member,
     RefusedError,
     State,
@@ -52,7 +59,7 @@ class RolloutStatus(Struct, frozen=True, kw_only=True):
     revision: str
     """The revision that all parents are on, or get."""
     wave: str
-    """The canaries or the number of the wave, '' while none has begun."""
+    """The canaries or the number of the batch, '' while none has begun."""
     phase: str
     """Complete, Progressing, Paused, Waiting or Stopped."""
     message: str
@@ -61,8 +68,42 @@ class RolloutStatus(Struct, frozen=True, kw_only=True):
     """Parents that the rollout has reached."""
     ready: int
     """Those of them that are Ready."""
+    settles: str
+    """When the wave has been Ready for `settle` (RFC 3339), '' while it is not Ready."""
+    opens: str
+    """When the window opens, '' while it is open."""
     suspended: Sequence[str]
     """The parents that it skips."""
+
+
+class RevisionSummary(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A stored revision, as `rollout history` prints it."""
+
+    revision: int
+    """Its number."""
+    name: str
+    created: str
+    """When it was stored (RFC 3339)."""
+    state: str
+    """In progress, current, last succeeded, succeeded, stopped, superseded or undone; '' if that is not known."""
+    result: str
+    """What became of its last rollout: Succeeded, Stopped, Superseded or Undone; '' if that is not known."""
+    result_time: str
+    """When (RFC 3339)."""
+    reason: str
+    """Why it was stopped."""
+    changed: Sequence[str] | None
+    """The files in which it differs from the revision before it, None if that is not known."""
+    change_cause: str
+    """The annotation `kubernetes.io/change-cause` of its ControllerRevision."""
+
+
+class RevisionDescription(RevisionSummary, frozen=True, kw_only=True, rename="camel"):
+    """A stored revision, as `rollout history --revision` prints it."""
+
+    files: Sequence[str]
+    differences: Sequence[str]
+    """The lines of a unified diff of its templates and settings."""
 
 
 class ShownRevision(Struct, frozen=True, kw_only=True):
@@ -71,7 +112,7 @@ class ShownRevision(Struct, frozen=True, kw_only=True):
     folder: str
     stored: StoredRevision
     state: str
-    """In progress, current, last succeeded, succeeded, stopped, superseded or undone; '' if that is not known."""
+    """As in `RevisionSummary`."""
     inputs: FolderInputs | RevisionError
     """What it was compiled from, or why that can't be read."""
     before: FolderInputs | RevisionError | None
@@ -95,26 +136,27 @@ class ShownRevision(Struct, frozen=True, kw_only=True):
             raise CommandError(f"{known} can't be read: {self.inputs}")
         return self.inputs
 
-    def data(self) -> dict[str, Any]:
-        """It, for `--output json`."""
-        result = self.stored.result
-        return {
-            "revision": self.stored.number,
-            "name": self.stored.revision,
-            "created": self.stored.created,
-            "state": self.state,
-            "result": result.result if result is not None else "",
-            "resultTime": result.time if result is not None else "",
-            "reason": result.message if result is not None else "",
-            "changed": self.changed,
-            "changeCause": self.stored.cause,
-        }
+    def summary(self) -> RevisionSummary:
+        """What it is."""
+        result = self.stored.result or RevisionResult("")
+        return RevisionSummary(
+            revision=self.stored.number,
+            name=self.stored.revision,
+            created=self.stored.created,
+            state=self.state,
+            result=result.result,
+            result_time=result.time,
+            reason=result.message,
+            changed=self.changed,
+            change_cause=self.stored.cause,
+        )
 
-    def described(self) -> dict[str, Any]:
+    def description(self) -> RevisionDescription:
         """It with its files and their differences. Raises CommandError."""
         inputs = self.read()
         files = sorted(path.removeprefix(f"{self.folder}/") for path in {*inputs.files, *inputs.data})
-        return {**self.data(), "files": files, "differences": list(differences(*self.pair)) if self.pair else []}
+        lines = differences(*self.pair) if self.pair else ()
+        return RevisionDescription(**asdict(self.summary()), files=files, differences=lines)
 
 
 class StoredRollouts(Struct, frozen=True):
@@ -141,7 +183,7 @@ class StoredRollouts(Struct, frozen=True):
         for each, inputs in await self.store.contents(self.folder):
             found.append(
                 ShownRevision(
-                    folder=self.folder, stored=each, state=_phase_of(state, each), inputs=inputs, before=before
+                    folder=self.folder, stored=each, state=_revision_state(state, each), inputs=inputs, before=before
                 )
             )
             before = inputs
@@ -194,13 +236,15 @@ class StoredRollouts(Struct, frozen=True):
         wanted = self._wanted(state, history, number, force=force)
         revision = wanted.revision
         after = await self.change(lambda stored: undone(stored, revision, confirmed=confirmed))
-        await self.store.renumber(self.folder, revision)
         named = f"revision {wanted.number} ({revision})"
         for _ in range(_LOOKS):
-            if after.revision != revision or after.planned == revision:
+            if after.revision != revision or after.planned == revision or after.held:
                 break
             await asyncio.sleep(LOOK)
             after = await self.state()
+        if after.held and after.planned != revision:
+            raise CommandError(f"{self.folder} can't be rolled back to {named}: {after.held}")
+        await self.store.renumber(self.folder, revision)
         if after.held:
             raise CommandError(f"{self.folder} waits to be rolled back to {named}: {after.held}, as `undo --yes` does")
         if after.revision == revision and after.planned != revision:
@@ -278,7 +322,7 @@ def status_of(folder: str, state: State, members: Sequence[Member], since: Mappi
     """
     suspended = [member for member in members if member.suspended]
     updated = [member for member in members if reaches(state, member)]
-    phase, message = _phase(folder, state, len(updated), len(members))
+    phase, message = phase_of(folder, state, len(updated), len(members))
     if phase == "Progressing":
         message += waits_for(state, updated, since)
     if suspended and state.revision:
@@ -294,6 +338,8 @@ def status_of(folder: str, state: State, members: Sequence[Member], since: Mappi
         parents=len(members),
         updated=len(updated),
         ready=sum(member.ready and member.runs in ("", state.target) for member in updated),
+        settles=state.settles,
+        opens=state.opens,
         suspended=[str(member) for member in suspended],
     )
 
@@ -307,10 +353,23 @@ async def _no_rollouts(client: Client, folder: str, where: str, known: Iterable[
         near := near_folder(folder, {*map(state_folder, known)}) or near_folder(folder, served)
     ):
         return f"there are no rollouts of {folder} {where}; did you mean {near}?"
+    if why := await _why_unstored(client, folder):
+        return f"there are no rollouts of {folder} {where}, because {why}"
     return (
         f"there are no rollouts of {folder} {where}; set `rollout: {{}}` in {folder}/_settings.yaml. Where it is set, "
         "the log of the operator says why no revision is stored"
     )
+
+
+async def _why_unstored(client: Client, folder: str) -> str:
+    """Why an operator can't store the first revision of a folder, as its parents say it; '' if none does."""
+    try:
+        resource = await RESTMapper(client).resource_by_name(folder)
+        lives, _ = await client.list(resource, "")
+    except (UnknownKind, ApiError):
+        return ""
+    messages = (str((live_condition(live, "Ready") or {}).get("message", "")) for live in lives)
+    return next((message[message.index(UNSTORED) :] for message in messages if UNSTORED in message), "")
 
 
 def near_folder(word: str, folders: Iterable[str]) -> str:
@@ -334,7 +393,7 @@ def _no_revision(folder: str, number: int) -> str:
     return f"revision {number} of {folder} is not stored; `ssa-operator rollout history` lists those that are"
 
 
-def _phase_of(state: State, stored: StoredRevision) -> str:
+def _revision_state(state: State, stored: StoredRevision) -> str:
     revision = stored.revision
     if state.revision and revision == state.target:
         return "stopped" if state.stopped else "in progress"
@@ -360,9 +419,9 @@ def _waits(state: State) -> str:
 
 def wave_of(state: State) -> str:
     """The present wave in words, '' while none has begun."""
-    if not state.revision or not state.waves:
+    if not state.revision or not state.wave:
         return ""
-    return "canary" if not (state.undo or state.canaries_done) else f"wave {state.waves}"
+    return f"batch {state.batch} of {state.batches}" if state.batch else "canary"
 
 
 def waits_for(state: State, reached: Iterable[Member], since: Mapping[str, str]) -> str:
@@ -377,19 +436,19 @@ def waits_for(state: State, reached: Iterable[Member], since: Mapping[str, str])
     if late:
         more = f" and {len(late) - _NAMED} more" if len(late) > _NAMED else ""
         return f"; {'; '.join(late[:_NAMED])}{more}"
-    last = max((since.get(each.uid, "") for each in active), default="")
-    return f"; they are Ready{_since(last, ', the last')}, and `settle` is not over" if state.wave else ""
+    return f"; they are Ready, and `settle` ends at {state.settles}" if state.settles else ""
 
 
-def _since(time: str, named: str = "") -> str:
-    return f"{named} since {time}" if time else ""
+def _since(time: str) -> str:
+    return f" since {time}" if time else ""
 
 
-def _phase(folder: str, state: State, updated: int, parents: int) -> tuple[str, str]:
+def phase_of(folder: str, state: State, updated: int, parents: int) -> tuple[str, str]:
+    """The phase of a rollout, and what it means in words; `updated` of its parents are reached."""
     if state.unstored:
         return (
             "Waiting",
-            f"{folder} waits: its changed templates can't be stored, so no parent gets them: {state.unstored}",
+            f"{folder} waits: no parent gets other templates, because {state.unstored}",
         )
     if not state.revision:
         paused = "; it is paused, so the next set waits for `rollout resume`" if state.paused else ""
@@ -397,7 +456,7 @@ def _phase(folder: str, state: State, updated: int, parents: int) -> tuple[str, 
     if state.stopped:
         return "Stopped", f"the rollout of {folder} is stopped: {state.stopped}; {updated} of {parents} updated"
     why = _waits(state)
-    wave = f"{wave_of(state)}, " if state.waves else ""
+    wave = f"{wave_of(state)}, " if state.wave else ""
     waits = f"waiting for the rollout of {folder} to finish: {wave}{updated} of {counted(parents, 'parent')} updated"
     phase = "Paused" if state.paused and not state.held else "Waiting"
     return (phase, f"{waits}; {why}") if why else ("Progressing", waits)

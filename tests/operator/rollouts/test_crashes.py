@@ -16,18 +16,18 @@ from tests.reconcile.test_crashes import Crash, crashing_operators
 
 pytestmark = pytest.mark.cluster
 
-WRITES = 30
-"""Writes of a rollout at least: four for each of six parents (record, child, status, record), and of the state."""
+WRITES = {6: 30, 20: 86}
+"""Writes of a rollout at least: four for each parent (record, child, status, record), and six of the state."""
 
 STRIDE = 6
 
 
 @pytest.mark.parametrize(
-    ("after", "first"),
+    ("parents", "after", "first"),
     [
-        pytest.param(False, 2, id="before some"),
-        pytest.param(True, 2, id="after some", marks=pytest.mark.exhaustive),
-        *(pytest.param(False, first, id=f"from {first}", marks=pytest.mark.exhaustive) for first in (1, 3, 4, 5, 6)),
+        pytest.param(6, False, 2, id="before some"),
+        pytest.param(6, True, 2, id="after some", marks=pytest.mark.exhaustive),
+        *(pytest.param(20, False, first, id=f"20 from {first}", marks=pytest.mark.exhaustive) for first in range(1, 7)),
     ],
 )
 async def test_after_a_crash_at_any_write_each_parent_gets_the_set_once(
@@ -37,12 +37,13 @@ async def test_after_a_crash_at_any_write_each_parent_gets_the_set_once(
     group: str,
     namespace: str,
     tmp_path: Path,
+    parents: int,
     after: bool,
     first: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(operators, "DRAIN_DEADLINE", 0.0)
-    story = Story(desk, f"things.{group}", tmp_path / "rolled")
+    story = Story(desk, f"things.{group}", tmp_path / "rolled", parents)
     story.write(child("'0'"))
     await story.create_parents()
     back: list[str] = []
@@ -57,7 +58,7 @@ async def test_after_a_crash_at_any_write_each_parent_gets_the_set_once(
         await story.until_all_have("0")
         await story.until_stored('"successes":[')
         (await desk.view("configmaps")).cache.listen(watch)
-        for number, at in enumerate(range(first, WRITES, STRIDE), 1):
+        for number, at in enumerate(range(first, WRITES[parents], STRIDE), 1):
             crash.at = crash.writes + at
             story.write(child(f"'{number}'"))
             await story.until_all_have(str(number))

@@ -1,5 +1,6 @@
 """Every order of what can happen to a rollout of three parents, with a set that breaks each of them and one that works:
-saves, suspensions, deletions, new parents, pauses, windows, undos, a lost state, restarts, and time that passes.
+saves, suspensions, deletions, new parents, pauses, windows, undos, a revision that can't be read for a while, a lost
+state, restarts, and time that passes.
 
 What the operator does is among the events, so that anything may happen before it looks and before it reconciles.
 """
@@ -32,6 +33,7 @@ from ssa_operator.operator.rollouts.rules import (
     undone,
     unready_deadline,
     with_loaded,
+    with_problem,
 )
 from ssa_operator.reconcile.parent_records.rules import ParentRecords, RevisionRecord, with_revision
 
@@ -49,6 +51,8 @@ class World(NamedTuple):
     progress: Progress = NO_PROGRESS
     """Its times are before now, which is 0."""
     opens: str = ""
+    unreadable: str = ""
+    """The revision that can't be rendered now."""
     files: str = OLD
     reached: frozenset[str] = frozenset()
     """The parents that were Ready and that the bad set has reached."""
@@ -59,7 +63,9 @@ class World(NamedTuple):
     """Events that have not happened yet and happen once."""
 
 
-ONCE = frozenset({"new", "suspend", "delete", "unready", "lose", "pause", "close", "resume", "undo", "back"})
+ONCE = frozenset(
+    {"new", "suspend", "delete", "unready", "lose", "pause", "close", "resume", "undo", "back", "unreadable"}
+)
 
 
 def member(name: str, runs: str = OLD) -> Member:
@@ -85,7 +91,8 @@ def reconciled(world: World) -> World:
     members = []
     for each in world.members:
         revision = given(world, each)
-        if not each.suspended and not each.runs == each.revision == revision:
+        renders = revision != world.unreadable and not each.suspended
+        if renders and not each.runs == each.revision == revision:
             record = RevisionRecord(each.runs, each.ready_before)
             record = with_revision(ParentRecords(revision=record), revision, ready=each.ready).revision
             bad = revision == BAD
@@ -101,8 +108,12 @@ def reconciled(world: World) -> World:
 
 def looked(world: World) -> World:
     """The operator looks once, and stores what it decides."""
+    if (held := with_problem(world.state, "gone" if world.unreadable == world.state.revision else "")) != world.state:
+        return world._replace(state=held)
+    if world.unreadable and world.unreadable == world.state.revision:
+        return world
     found = decide(world.state, world.members, SETTINGS, world.progress, 0.0, opens=world.opens)
-    state = planned(found.state, 0, "", 0) if found.needs_plan else found.state
+    state = planned(found.state, "") if found.needs_plan else found.state
     check_decision(world, state)
     return world._replace(state=state, progress=found.progress)
 
@@ -166,6 +177,10 @@ def once(name: str, world: World) -> Iterator[World]:  # noqa: C901 - one case f
             yield world._replace(state=paused(state))
         case "close":
             yield world._replace(opens=CLOSED, left=world.left | {"open"})
+        case "unreadable" if state.revision:
+            yield world._replace(unreadable=state.revision, left=world.left | {"readable"})
+        case "readable":
+            yield world._replace(unreadable="")
         case "open":
             yield world._replace(opens="")
         case "resume":
@@ -174,7 +189,8 @@ def once(name: str, world: World) -> Iterator[World]:  # noqa: C901 - one case f
             yield world._replace(files=OLD, state=with_loaded(state, OLD))
         case "undo" if (wanted := undo_target(state)) is not None and not state.undone:
             after = world._replace(state=undone(state, wanted), opens=CLOSED)
-            check_undo(after)
+            if after.unreadable != wanted:
+                check_undo(after)
             yield after
 
 
@@ -183,11 +199,11 @@ def resume(world: World) -> Iterator[World]:
     try:
         after = resumed(state)
     except RefusedError:
-        waits = state.paused or state.stopped or state.held
+        waits = state.paused or (state.stopped and not state.held)
         assert not waits, "what waits is not resumed"
         return
     assert after != state
-    assert begins(replace(after, opens="")) or after.stopped or not state.revision
+    assert begins(replace(after, opens="")) or after.stopped or after.held or not state.revision
     yield world._replace(state=after, resumes=world.resumes + (state.stopped != ""))
 
 
@@ -255,7 +271,9 @@ def _key(world: World) -> object:
 LIMIT = 100_000
 
 
-@pytest.mark.parametrize("events_once", [("suspend",), ("undo", "close"), ("lose",), ("new", "resume")], ids=" ".join)
+@pytest.mark.parametrize(
+    "events_once", [("suspend",), ("undo", "close"), ("lose",), ("new", "resume"), ("unreadable",)], ids=" ".join
+)
 def test_no_order_of_events_breaks_a_promise(events_once: tuple[str, ...]) -> None:
     assert explored(frozenset(events_once), LIMIT) < LIMIT, "not all states are explored"
 

@@ -15,14 +15,16 @@ from typing import Any
 import pytest
 
 from ssa_operator import __version__
+from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.errors import ApiError, ErrorStatus
 from ssa_operator.objects.shards import Shard
-from ssa_operator.operator.rollouts import driver
+from ssa_operator.operator.rollouts import folder_rollout
 from ssa_operator.operator.rollouts.requests import RevisionStore
 from ssa_operator.rendering.folder import installation
 from ssa_operator.rendering.folder.installation import Installation
 from tests.cli.process import run, started
-from tests.operator.harness import Desk, Operate, Running, definition, not_ready_because
+from tests.devcluster.audit import own_requests
+from tests.operator.harness import Desk, Operate, Running, definition, not_ready_because, ready_saying
 from tests.operator.wall_clock import SteppingClock
 
 pytestmark = pytest.mark.cluster
@@ -47,6 +49,17 @@ metadata:
 WAITS = EXTRA.replace("-extra", "-new") + 'data: {a: \'{{ lookup("v1", "ConfigMap", "no").data.a }}\'}\n'
 """A document that waits for an object that nobody creates."""
 
+SHARED = """\
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: common
+  annotations: {ssa-operator.dev/apply: Shared}
+data:
+  text: TEXT
+"""
+
 ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
 
 BROKEN = '{% if labels.tier is not defined %}{{ fail("no canary") }}{% endif %}\n'
@@ -64,6 +77,8 @@ def child(text: str) -> str:
     return CHILD.replace("TEXT", text)
 
 
+CULPRIT = SETTINGS.replace("tier: canary", "culprit: 'true'")
+
 NEVER = SETTINGS.replace("100ms", "1h")
 """No second wave begins."""
 
@@ -71,10 +86,11 @@ NEVER = SETTINGS.replace("100ms", "1h")
 class Story:
     """A folder with rollouts, its parents, and the commands of a user."""
 
-    def __init__(self, desk: Desk, folder: str, templates: Path) -> None:
+    def __init__(self, desk: Desk, folder: str, templates: Path, parents: int = 6) -> None:
         self.desk = desk
         self.folder = folder
         self.templates = templates
+        self.parents = parents
 
     def write(self, text: str, settings: str = SETTINGS) -> None:
         path = self.templates / self.folder
@@ -83,7 +99,7 @@ class Story:
         (path / "child.yaml.j2").write_text(text)
 
     async def create_parents(self, *, reports_revision: bool = True) -> None:
-        """Six parents; the first one is the canary."""
+        """The first one is the canary."""
         plural, group = self.folder.split(".", 1)
         crd = definition(plural, group, "Thing")
         if not reports_revision:
@@ -91,7 +107,7 @@ class Story:
             schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
             schema["properties"]["status"] = {"type": "object", "properties": shown}
         await self.desk.define(crd)
-        for number in range(6):
+        for number in range(self.parents):
             labels = {"tier": "canary"} if number == 0 else {}
             thing = {"apiVersion": f"{group}/v1", "kind": "Thing", "metadata": {"name": f"p{number}", "labels": labels}}
             await self.desk.apply({**thing, "spec": {}})
@@ -103,7 +119,7 @@ class Story:
 
     async def texts(self) -> dict[str, str]:
         found = {}
-        for number in range(6):
+        for number in range(self.parents):
             child = await self.desk.find("configmaps", f"p{number}")
             found[f"p{number}"] = child["data"]["text"] if child else ""
         return found
@@ -114,13 +130,13 @@ class Story:
 
     async def revisions(self) -> dict[str, str]:
         found = {}
-        for number in range(6):
+        for number in range(self.parents):
             parent = await self.desk.find(self.folder, f"p{number}")
             found[f"p{number}"] = parent["status"]["revision"] if parent else ""
         return found
 
     async def until_all_have(self, text: str) -> None:
-        for number in range(6):
+        for number in range(self.parents):
             await self.desk.until("configmaps", f"p{number}", lambda body: body["data"]["text"] == text)
 
     async def until_stored(self, *words: str) -> None:
@@ -171,11 +187,12 @@ async def test_a_rollout_from_the_canary_to_its_undo(
         assert (await story.rollout("status"))[0] == 0
         assert set((await story.revisions()).values()) == {first}
         code, out, _ = await story.rollout("history")
-        assert [line.split()[0] for line in out.splitlines()] == ["REVISION", "2", "3"]
+        assert [line.split()[0] for line in out.splitlines()] == ["REVISION", "2", "3", "revision"]
         assert "current" in out.splitlines()[2]
-        head, undone, _ = out.splitlines()
-        assert head.split() == ["REVISION", "NAME", "CREATED", "STATE", "CHANGED", "CHANGE-CAUSE", "REASON"]
-        assert re.search(r" undone +<unknown> +<none> +[12] parents? that .*no canary", undone), undone
+        head, undone, _, reason = out.splitlines()
+        assert head.split() == ["REVISION", "NAME", "CREATED", "STATE", "CHANGED", "CHANGE-CAUSE"]
+        assert re.search(r" undone +<unknown> +<none> *$", undone), undone
+        assert re.match(r"revision 2: [12] parents? that .*no canary", reason), reason
         code, out, _ = await story.rollout("history", "--revision=3")
         assert (code, "  changed: child.yaml.j2\n" in out, "-  text: two\n+  text: one\n" in out) == (0, True, True), (
             out
@@ -244,6 +261,53 @@ async def test_waves_over_the_parents_of_two_shards_begin_when_the_window_opens(
         assert len(set((await story.revisions()).values())) == 1
 
 
+async def test_a_stopped_rollout_of_two_shards_asks_nothing_and_goes_on_when_its_culprit_is_ready(
+    desk: Desk,
+    operate: Operate,
+    cluster: Cluster,
+    group: str,
+    namespace: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for interval in ("LIST_INTERVAL", "READ_INTERVAL", "WINDOW_INTERVAL"):
+        monkeypatch.setattr(folder_rollout, interval, 0.05)
+    story = Story(desk, f"things.{group}", tmp_path / "rolled")
+    story.write(child("one"))
+    await story.create_parents()
+    other = Shard(1, 2)
+    uids = {f"p{number}": (await desk.read(story.folder, f"p{number}"))["metadata"]["uid"] for number in range(6)}
+    culprit = next(name for name, uid in uids.items() if other.owns(uid))
+    await desk.patch(story.folder, culprit, metadata={"labels": {"culprit": "true"}})
+
+    def asked() -> list[str]:
+        """The requests for parents and revisions but watches, which end by themselves and begin again."""
+        mine = (story.folder.partition(".")[0], "controllerrevisions")
+        found = [each for each in own_requests(cluster, namespace) if each["objectRef"]["resource"] in mine]
+        return [f"{each['verb']} {each['requestURI']}" for each in found if each["verb"] != "watch"]
+
+    options = {"templates": story.templates, "installation": Installation(namespace=namespace)}
+    async with operate(shard=Shard(0, 2), **options) as first, operate(shard=other, **options) as second:
+        await story.until_all_have("one")
+        await story.until_stored('"successes":[')
+        for number in range(6):
+            await desk.ready(story.folder, f"p{number}")
+        story.write('{% if labels.culprit is defined %}{{ fail("broken") }}{% endif %}\n' + child("two"), CULPRIT)
+        await story.until_stored(f"{culprit}: ", "broken")
+        await desk.until(story.folder, culprit, not_ready_because("RenderFailed"))
+        for running in (first, second):
+            await running.operator.queue.until_idle()
+        await desk.until_event("RolloutStopped", "it stopped the rollout", about=culprit)
+        before, now = -1, len(asked())
+        while before != now:  # the last looks end
+            assert (await run("rollout", "--help"))[0] == 0, "some seconds pass"
+            before, now = now, len(asked())
+        assert (await run("rollout", "--help"))[0] == 0
+        assert asked()[now:] == []
+        await desk.patch(story.folder, culprit, metadata={"labels": {"culprit": None}})
+        await story.until_all_have("two")
+
+
 @pytest.mark.parametrize("reports", [True, False], ids=["with status.revision", "without"])
 async def test_a_state_that_a_set_without_rollouts_has_run_past_deletes_nothing(
     desk: Desk, operate: Operate, group: str, namespace: str, tmp_path: Path, *, reports: bool
@@ -302,9 +366,9 @@ async def test_a_broken_set_reaches_nobody_else_whatever_becomes_of_its_canary_a
         assert (await story.rollout("resume"))[2].endswith(f"{story.folder} is not paused\n")
         story.write(child("three"), NEVER)
         await desk.until("configmaps", "p0", lambda body: body["data"]["text"] == "three")
-        await desk.ready(story.folder, "p0")
+        await story.until_stored('"settles":')
         code, out, _ = await story.rollout("status", "--no-watch")
-        words = r": canary, 1 of 6 parents updated; they are Ready, the last since \S+Z, and `settle` is not over"
+        words = r": canary, 1 of 6 parents updated; they are Ready, and `settle` ends at \S+Z$"
         assert (code, bool(re.search(words, out))) == (0, True), out
     await desk.delete("controllerrevisions.apps", f"{story.folder}-{first}")
     await desk.delete("controllerrevisions.apps", story.folder)
@@ -335,14 +399,23 @@ async def test_a_set_that_can_not_be_stored_reaches_nobody(
         refused.clear()
         await refused.wait()
         assert set((await story.texts()).values()) == {"one"}
+        for number in range(6):
+            await desk.until(story.folder, f"p{number}", ready_saying("their revision can't be stored: create Contr"))
+        for where in ([f"--operator-namespace={namespace}"], []):
+            _, _, err = await run("rollout", "status", story.folder, f"--kubeconfig={desk.kubeconfig}", *where)
+            assert "their revision can't be stored: create ControllerRevision failed (403" in err, err
         monkeypatch.setattr(RevisionStore, "store", store)
         await story.until_all_have("two")
         assert (await story.rollout("status"))[0] == 0
+        for number in range(6):
+            await desk.until(story.folder, f"p{number}", lambda body: "can't be stored" not in str(body["status"]))
         monkeypatch.setattr(RevisionStore, "store", refuse)
         story.write(child("three"))
         await story.until_stored('"unstored":')
         code, out, _ = await story.rollout("status", "--no-watch")
-        assert (code, "can't be stored, so no parent gets them" in out) == (0, True)
+        words = "their revision can't be stored: create ControllerRevision"
+        assert (code, f"waits: no parent gets other templates, because {words}" in out) == (0, True), out
+        await desk.until(story.folder, "p3", ready_saying(words))
         assert set((await story.texts()).values()) == {"two"}
         monkeypatch.setattr(RevisionStore, "store", store)
         story.write(child("three") + EXTRA)
@@ -363,6 +436,70 @@ async def test_a_set_that_can_not_be_stored_reaches_nobody(
             await desk.ready(story.folder, f"p{number}")
 
 
+async def test_a_change_of_a_shared_object_asks_before_it_stops_at_its_first_owner(
+    desk: Desk, operate: Operate, group: str, namespace: str, tmp_path: Path
+) -> None:
+    story = Story(desk, f"things.{group}", tmp_path / "rolled")
+    await story.create_parents()
+
+    async def text() -> str:
+        return str((await desk.read("configmaps", "common"))["data"]["text"])
+
+    async with operate(templates=story.templates, installation=Installation(namespace=namespace)):
+        story.write(child("one") + SHARED.replace("TEXT", "one"))
+        await story.until_all_have("one")
+        await story.until_stored('"successes":[')
+        for number in range(6):
+            await desk.ready(story.folder, f"p{number}")
+        story.write(child("two") + SHARED.replace("TEXT", "one"))
+        await story.until_all_have("two")
+        assert (await story.rollout("status"))[0] == 0, "a shared object that stays as it is stops a rollout"
+        story.write(child("three") + SHARED.replace("TEXT", "three"))
+        await story.until_stored("it changes ConfigMap", "/common, which several parents share", "give it another name")
+        assert (await text(), set((await story.texts()).values())) == ("one", {"two"})
+        assert (await story.rollout("resume"))[0] == 0
+        await story.until_stored("is rendered differently by Thing")
+        assert (await text(), sorted((await story.texts()).values())) == ("one", ["three", *["two"] * 5])
+        story.write(child("four"))
+        await story.until_stored("it would delete or recreate 1 object", "/common")
+        assert (await text(), sorted((await story.texts()).values())) == ("one", ["three", *["two"] * 5])
+        story.write(child("four") + SHARED.replace("TEXT", "one"))
+        await story.until_all_have("four")
+        assert (await story.rollout("status"))[0] == 0
+
+
+async def test_an_undo_to_a_revision_that_can_not_be_rendered_says_so_and_changes_nothing(
+    desk: Desk, operate: Operate, group: str, namespace: str, tmp_path: Path
+) -> None:
+    story = Story(desk, f"things.{group}", tmp_path / "rolled")
+    await story.create_parents()
+    async with operate(templates=story.templates, installation=Installation(namespace=namespace)):
+        story.write(child("one"))
+        await story.until_all_have("one")
+        await story.until_stored('"successes":[')
+        first = (await desk.ready(story.folder, "p1"))["status"]["revision"]
+        story.write(child("two"))
+        await story.until_all_have("two")
+        assert (await story.rollout("status"))[0] == 0
+        name = f"{story.folder}-{first}"
+        stored = await desk.read("controllerrevisions.apps", name)
+        await desk.delete("controllerrevisions.apps", name)
+        metadata = {part: stored["metadata"][part] for part in ("name", "labels", "annotations")}
+        await desk.apply({**stored, "metadata": metadata, "data": {"content": "damaged"}})
+        revisions = await story.revisions()
+        for arguments in ((), (), ("--yes",)):
+            code, out, err = await story.rollout("undo", *arguments)
+            assert (code, out) == (1, "")
+            assert f"can't be rolled back to revision 1 ({first}): revision {first} can't be rendered: its" in err
+            assert (await story.revisions(), set((await story.texts()).values())) == (revisions, {"two"})
+        code, out, _ = await story.rollout("status", "--no-watch")
+        words = f"0 of 6 parents updated; revision {first} can't be rendered: its content can't be read"
+        assert (code, words in out) == (0, True), out
+        story.write(child("three"))
+        await story.until_all_have("three")
+        assert (await story.rollout("status"))[0] == 0
+
+
 async def test_an_upgrade_that_is_held_and_breaks_stops_at_its_canary(
     desk: Desk, operate: Operate, group: str, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -378,7 +515,7 @@ async def test_an_upgrade_that_is_held_and_breaks_stops_at_its_canary(
         await story.until_stored('"successes":[')
         for number in range(6):
             first = (await desk.ready(story.folder, f"p{number}"))["status"]["revision"]
-    for module in (installation, driver):
+    for module in (installation, folder_rollout):
         monkeypatch.setattr(module, "__version__", "2")
     story.write((story.templates / story.folder / "child.yaml.j2").read_text(), settings="rollout: {batch: 0}\n")
     async with operate(**options):  # nor do settings that don't load count as none
@@ -388,7 +525,7 @@ async def test_an_upgrade_that_is_held_and_breaks_stops_at_its_canary(
         await story.until_stored("new version")
         kept = await story.revisions()
         assert [name for name, revision in kept.items() if revision != first] == ["p0"]
-    for module in (installation, driver):
+    for module in (installation, folder_rollout):
         monkeypatch.setattr(module, "__version__", __version__)
     async with operate(**options):
         for number in range(6):

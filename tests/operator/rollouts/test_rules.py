@@ -54,7 +54,7 @@ class Simulation:
 
     def decide(self) -> Decision:
         found = decide(self.state, list(self.members.values()), self.settings, self.progress, self.now)
-        state = planned(found.state, 0, "", 0) if found.needs_plan else found.state
+        state = planned(found.state, "") if found.needs_plan else found.state
         before = self.revisions()
         self.state, self.progress = json.decode(json.encode(state), type=State), found.progress
         changed = {uid for uid, revision in self.revisions().items() if revision != before[uid]}
@@ -259,7 +259,7 @@ def test_a_parent_that_stays_unready_stops_the_rollout_after_a_while() -> None:
 
 def test_a_rollout_waits_while_it_is_paused_or_would_delete_children() -> None:
     run = Simulation([member(number) for number in range(9)])
-    run.state = planned(run.state, 3, "3 ConfigMaps", 2)
+    run.state = planned(run.state, "3 ConfigMaps")
     run.run(5)
     assert run.waves == []
     assert "3 ConfigMaps" in run.state.held
@@ -316,7 +316,7 @@ def test_an_undo_waits_for_no_window_no_pause_and_no_settling() -> None:
     run.state = replace(with_loaded(run.state, OLD), paused=True)
     for _ in range(12):
         found = decide(run.state, list(run.members.values()), SETTINGS, run.progress, run.now, opens="tomorrow")
-        run.state = planned(found.state, 0, "", 0) if found.needs_plan else found.state
+        run.state = planned(found.state, "") if found.needs_plan else found.state
         run.progress = found.progress
         run.reconcile()
     assert not run.state.revision
@@ -342,7 +342,7 @@ def test_the_state_stays_small() -> None:
         state = with_loaded(state, f"set {number}")
         for _ in range(4):
             found = decide(state, members, settings, progress, now)
-            state, progress = planned(found.state, 0, "", 0) if found.needs_plan else found.state, found.progress
+            state, progress = planned(found.state, "") if found.needs_plan else found.state, found.progress
             largest = max(largest, len(json.encode(state)))
             reached = {each.uid for each in members if revision_of(state, each) == state.target}
             members = [

@@ -54,7 +54,7 @@ def test_only_hooks_that_are_skipped_are_reported_as_skipped() -> None:
     report = make_deletion_report(parent(), cluster.plan(problems=(broken, stale)), (), StatusFields(), NOW)
     message = report.verdict.message
     assert "skipped because it can't be rendered: no field x" in message
-    assert "the last good templates are in use because the new ones can't be loaded: unexpected '}'" in message
+    assert "the last good templates are in use because new ones can't be used: unexpected '}'" in message
     assert message.count("skipped") == 1
     assert "Job default/bye" in message
 

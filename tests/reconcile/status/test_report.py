@@ -106,7 +106,7 @@ def test_files_that_do_not_load_are_no_failure_of_a_parent_that_goes_on() -> Non
     condition = ready_condition(found)
     assert (condition["status"], condition["reason"]) == ("True", "Ready")
     assert condition["message"] == (
-        "no manifest is rendered; the last good templates are in use because the new ones can't be loaded: "
+        "no manifest is rendered; the last good templates are in use because new ones can't be used: "
         "a.yaml.j2:3: unexpected '}'; close an expression with two braces: {{ name }}"
     )
     assert not found.verdict.stalled
