@@ -467,6 +467,7 @@ class Rollouts:
             deletions, described = plan.result()
         finally:
             plan.cancel()
+            await asyncio.gather(plan, return_exceptions=True)
         return planned(state, deletions, described, settings.max_prune)
 
     async def _change(self, name: str, known: _Followed, change: Change) -> None:
