@@ -145,6 +145,8 @@ class _Followed:
     """The revisions that parents run or get. One that can't be read has no templates, and says why."""
     wanted: set[str] = field(default_factory=set)
     """Other revisions that parents run."""
+    marked: State | None = None
+    """The last state by which this process marked revisions."""
     progress: Progress = NO_PROGRESS
     due: float | None = None
     """When the next look at the parents is due, in seconds on the monotonic clock."""
@@ -439,6 +441,8 @@ class Rollouts:
         if found.needs_plan:
             state = await self._planned(name, known, members, found.state, settings)
         if state is not None and state != before:
+            # A process that follows one that dies in between decides the same again.
+            await self._mark(name, known, before, state)
             await self._change(name, known, lambda stored: state if stored == before else None)
             known.due = now
 
@@ -498,7 +502,7 @@ class Rollouts:
             if known.revision_of(member) != revision:
                 self._requeue(ParentKey(name, each.identity.namespace, each.identity.name), Cause.TEMPLATE)
         if before is not None:
-            await self._report(name, live, before, state)
+            await self._report(name, known, live, before, state)
 
     async def _read_wanted(self, name: str, known: _Followed) -> None:
         """Read the revisions that parents run and that are not read yet, and have these parents reconciled."""
@@ -535,9 +539,18 @@ class Rollouts:
                 known.read_again = self._clock.monotonic() + SLOW_INTERVAL
             known.compiled[revision] = folder
 
-    async def _report(self, name: str, live: LiveObject, before: State, after: State) -> None:
-        """Log what changed, emit Events of it on the object that holds the state, and mark the revisions with what
-        became of them. Raises ApiError.
+    async def _mark(self, name: str, known: _Followed, before: State, after: State) -> None:
+        """Mark the revisions with what became of them by a change of the state. Raises ApiError."""
+        if after == known.marked:
+            return
+        for revision, result in result_of_change(before, after):
+            why = "" if result == "Succeeded" else after.stopped or before.stopped
+            await self.store.mark(name, revision, RevisionResult(result, timestamp(self._clock.now()), why))
+        known.marked = after
+
+    async def _report(self, name: str, known: _Followed, live: LiveObject, before: State, after: State) -> None:
+        """Log what changed, emit Events of it on the object that holds the state, and mark the revisions if another
+        process changed it. Raises ApiError.
         """
         events: list[Event] = []
         if after.target != before.target:
@@ -563,9 +576,7 @@ class Rollouts:
                     self._recorder.emit(parent, [_event("RolloutStopped", note, warning=True)])
         if self._decides:
             self._recorder.emit(live, events)
-            for revision, result in result_of_change(before, after):
-                why = "" if result == "Succeeded" else after.stopped or before.stopped
-                await self.store.mark(name, revision, RevisionResult(result, timestamp(self._clock.now()), why))
+            await self._mark(name, known, before, after)
 
     async def _members(self, known: _Followed, parents: Parents) -> list[Member]:
         """All parents, those of other shards included. Raises ApiError."""
