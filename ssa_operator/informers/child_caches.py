@@ -97,6 +97,8 @@ class _SharedTurn:
     """How many parents write or wait."""
     requeued_later: dict[str, None] = field(default_factory=dict)
     """The uids of the parents that did not wait."""
+    following: set[str] = field(default_factory=set)
+    """The uids of those of them that were requeued. They wait as long as it takes: others could always be faster."""
 
 
 class ChildListener(Protocol):
@@ -269,13 +271,15 @@ class ChildCaches(Mapping[Identity, LiveObject]):
         turn, granted = self._shared_turns.setdefault(identity, _SharedTurn()), False
         turn.users += 1
         try:
-            until = None if patient or not turn.lock.locked() else turn.since + TURN_WAIT
+            waits = patient or uid in turn.following or not turn.lock.locked()
+            until = None if waits else turn.since + TURN_WAIT
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(until):
                     granted = await turn.lock.acquire()
             if granted:
                 turn.since = asyncio.get_running_loop().time()
                 turn.requeued_later.pop(uid, None)
+                turn.following.discard(uid)
             else:
                 turn.requeued_later[uid] = None
             yield granted
@@ -283,13 +287,14 @@ class ChildCaches(Mapping[Identity, LiveObject]):
             turn.users -= 1
             if granted:
                 turn.lock.release()
-            if not turn.users and not turn.requeued_later:
-                del self._shared_turns[identity]
-            elif not turn.users:
+            if turn.requeued_later and not (turn.users and (turn.following or not granted)):
                 # One, because all others would wait for it. If it doesn't come, they come by their own retries.
                 following = next(iter(turn.requeued_later))
                 del turn.requeued_later[following]
+                turn.following.add(following)
                 self._listener.child_changed(following, identity.namespace)
+            elif not turn.users and not turn.following:
+                del self._shared_turns[identity]
 
     def written(self, live: LiveObject, *, changed: bool = True) -> LiveObject:
         """Update the cache with a live object that a request of the operator returned; `changed`: whether the request

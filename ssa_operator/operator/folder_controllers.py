@@ -255,13 +255,11 @@ class FolderControllers:
         return (self.crds.reflector, *parents, *self.children.reflectors, *self.lookups.reflectors, *rollouts)
 
     async def close(self) -> None:
-        """Stop every watch."""
-        for parents in self.folders.values():
-            await parents.close()
-        if self.rollouts is not None:
-            await self.rollouts.close()
-        await self.children.close()
-        await self.lookups.close()
+        """Stop every watch, even if it is cancelled while it waits for the end of one."""
+        async with contextlib.AsyncExitStack() as closing:
+            for each in (self.lookups, self.children, self.rollouts, *self.folders.values()):
+                if each is not None:
+                    closing.push_async_callback(each.close)
 
     def _crd_changed(self, name: str, kind: GroupKind) -> None:
         self._reporting_kinds.pop(kind, None)

@@ -86,15 +86,15 @@ class SharedInformers:
             controllers.templates.load(log_problems=False)
         else:
             controllers.templates.use(sources)
-        watching = asyncio.create_task(controllers.crds.reflector.run(), name="watch CRDs")
-        try:
+        # The stack stops the other watches even if the end of one is cancelled.
+        async with contextlib.AsyncExitStack() as closing:
+            closing.push_async_callback(controllers.close)
+            watching = asyncio.create_task(controllers.crds.reflector.run(), name="watch CRDs")
+            closing.push_async_callback(asyncio.wait, [watching])
+            closing.callback(watching.cancel)
             try:
                 async with asyncio.timeout(SYNC_DEADLINE):
                     await controllers.start()
             except TimeoutError as error:
                 raise ParentError(f"the CRDs and parents could not be listed within {SYNC_DEADLINE:g} s") from error
             yield
-        finally:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
-            await controllers.close()

@@ -71,6 +71,8 @@ class ParentState(Struct, frozen=True, kw_only=True):
     """Where the renders put the contents of Secrets."""
     records: RecordTexts = NOTHING
     """The records on the parent, as the last reconcile left them."""
+    records_version: str = ""
+    """The resourceVersion in which the parent had these records first, as far as reconciles saw it."""
     records_notice: RecordsNotice = NO_NOTICE
     """What the status says of records that another client removed."""
     unrecorded_once: Mapping[str, str] = field(default_factory=dict)

@@ -210,8 +210,9 @@ async def _only_published(reconcile: Reconcile, publishing: Awaitable[object]) -
 
 def _with_records(reconcile: Reconcile) -> ParentState:
     """The state with the records that the parent has now."""
-    texts = record_texts(reconcile.parent.live)
-    return reconcile.state if reconcile.state.records == texts else replace(reconcile.state, records=texts)
+    live, state = reconcile.parent.live, reconcile.state
+    texts = record_texts(live)
+    return state if state.records == texts else replace(state, records=texts, records_version=live.resource_version)
 
 
 def _without_frames(error: Exception) -> Exception:

@@ -68,6 +68,34 @@ async def test_a_parent_gives_up_a_long_turn_and_is_requeued_when_it_is_over(mon
     assert requeued.uids == ["b", "c"]
 
 
+async def test_a_parent_that_gave_up_a_turn_has_the_next_one_however_often_others_write(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(child_caches, "TURN_WAIT", 0.0)
+    requeued, order = _Requeued(), list[str]()
+    children = caches(requeued)
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def write(uid: str, *, patient: bool = False) -> None:
+        async with children.shared_turn(SHARED, uid, patient=patient) as granted:
+            order.append(uid if granted else f"not {uid}")
+            begun.set()
+            await ended.wait()
+
+    async with children.shared_turn(SHARED, "a"):
+        # There is always another one.
+        other = asyncio.create_task(write("b", patient=True))
+        async with children.shared_turn(SHARED, "c") as granted:
+            assert not granted
+    assert requeued.uids == ["c"]
+    await begun.wait()
+    late = [asyncio.create_task(write("c")), asyncio.create_task(write("a"))]
+    await asyncio.sleep(0)
+    ended.set()
+    await asyncio.gather(other, *late)
+    assert order == ["b", "not a", "c"]
+
+
 def test_an_object_counts_as_deleted_until_something_shows_it_again() -> None:
     children, live = caches(_Requeued()), child()
     assert not children.was_deleted(live.identity)

@@ -2,7 +2,8 @@
 
 Promises:
 - A crashed process sends no request from its crash on. Its last write has reached the API server or not, as chosen.
-- A watch that is behind shows the last event of each object when it catches up, as an API server does after a list.
+- A watch that is behind shows each event in its order when it catches up, as an API server does. Only an event that is
+  not observed is left out, with all before the one that takes its place, as in a list.
 - An old view is what the API server really had at an older resourceVersion.
 """
 
@@ -247,7 +248,9 @@ class PerturbedClient(Client):
         withheld: list[bytes] = []
         while True:
             if withheld and not disturbance.is_behind(resource):
-                yield b"".join(line + b"\n" for line in last_of_each(withheld))
+                is_unobserved = isinstance(disturbance.perturbation, Unobserved)
+                shown = last_of_each(withheld) if is_unobserved else withheld
+                yield b"".join(line + b"\n" for line in shown)
                 withheld.clear()
             line = await _next(lines, disturbance.current if withheld else None)
             if line is None:

@@ -415,9 +415,17 @@ class Run:
         def differences(objects: Objects) -> list[Difference]:
             values = self.history.values(objects)
             found = expectation.differences(self.history.steps, values)
-            if not self.story.steps[self.disturbance.step].ends(objects):
-                found = [*found, Difference(("the step", ""), "", "has not come to its end")]
-            return found if before is None else [*found, *expectation.changes(before, values)]
+            if before is not None:
+                found += expectation.changes(before, values)
+                if not step.decided:
+                    # An old view shows how a deletion began, and so decides it.
+                    stays = {*objects, *self.parents}
+                    found = [each for each in found if each.key in stays or each.key[0] not in self.story.folders]
+            if not step.ends(objects):
+                found.append(Difference(("the step", ""), "", "has not come to its end"))
+            return found
+
+        step = self.story.steps[self.disturbance.step]
 
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE):

@@ -159,6 +159,8 @@ class FolderRollout:
     """The state of that, and whether the parents were listed."""
     unstored: str = ""
     """Why the newest set can't be stored, as the state has it, or this process knows where there is no state."""
+    marked: State | None = None
+    """The last state by which this process marked revisions."""
     progress: Progress = NO_PROGRESS
     due: float | None = None
     """When the next look at the parents is due, in seconds on the monotonic clock."""
@@ -365,6 +367,8 @@ class FolderRollout:
         if found.needs_plan:
             state = await self._planned(members, found.state, settings)
         if state is not None and state != before:
+            # A process that follows one that dies in between decides the same again.
+            await self._mark(before, state)
             await self._change(lambda stored: state if stored == before else None)
             self.due = now
 
@@ -403,6 +407,7 @@ class FolderRollout:
             return planned(state, plan.result())
         finally:
             plan.cancel()
+            await asyncio.gather(plan, return_exceptions=True)
 
     async def _change(self, change: Change) -> None:
         """Change the stored state, and take what is stored then."""
@@ -482,9 +487,19 @@ class FolderRollout:
                 self.read_again = self.process.clock.monotonic() + READ_INTERVAL
             self.compiled[revision] = folder
 
+    async def _mark(self, before: State, after: State) -> None:
+        """Mark the revisions with what became of them by a change of the state. Raises ApiError."""
+        if after == self.marked:
+            return
+        for revision, result in result_of_change(before, after):
+            now, why = timestamp(self.process.clock.now()), after.stopped or before.stopped
+            found = RevisionResult(result, now, "" if result == "Succeeded" else why)
+            await self.process.store.mark(self.name, revision, found)
+        self.marked = after
+
     async def _report(self, live: LiveObject, before: State, after: State) -> None:
-        """Log what changed, emit Events of it on the object that holds the state, and mark the revisions with what
-        became of them. Raises ApiError.
+        """Log what changed, emit Events of it on the object that holds the state, and mark the revisions if another
+        process changed it. Raises ApiError.
         """
         events: list[Event] = []
         if after.target != before.target:
@@ -507,10 +522,7 @@ class FolderRollout:
                 self.process.recorder.emit(parent, [_event("RolloutStopped", note, warning=True)])
         if self.process.decides:
             self.process.recorder.emit(live, events)
-            for revision, result in result_of_change(before, after):
-                now, why = timestamp(self.process.clock.now()), after.stopped or before.stopped
-                found = RevisionResult(result, now, "" if result == "Succeeded" else why)
-                await self.process.store.mark(self.name, revision, found)
+            await self._mark(before, after)
 
     async def _members(self, parents: Parents) -> list[Member]:
         """All parents, those of other shards included. Raises ApiError."""

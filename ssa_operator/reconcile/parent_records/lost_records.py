@@ -6,6 +6,8 @@ annotations of the operator.
 Promises:
 - If one write removed all records, the operator restores them from memory. If only some records are gone, a user
   removed them on purpose, as the documentation describes.
+- If the parent is in a state from before the records, as after a restore of etcd, the records of memory don't count:
+  what they say happened in a state of the cluster that no longer exists.
 - A process without memory, because it has just started, recognizes a parent that has lost its records by its children.
   Manifests that were applied once count as applied; a user decides whether to apply them again.
 """
@@ -18,6 +20,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ssa_operator.kube.watch.cache import version_number
 from ssa_operator.objects.annotations import FINALIZER
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.json_codec import NOTHING
@@ -74,6 +77,14 @@ def are_lost(known: RecordTexts, parent: LiveObject) -> bool:
     more.
     """
     return bool(known) and not (parent.deleting or _has_records(parent))
+
+
+def are_from_future(version: str, parent: LiveObject) -> bool:
+    """Whether the cluster went back to a state of the parent from before this resourceVersion. A restored object keeps
+    its version, whatever the versions of later writes.
+    """
+    known, now = version_number(version), version_number(parent.resource_version)
+    return known is not None and now is not None and now < known
 
 
 def were_lost(parent: LiveObject, *, has_children: bool) -> bool:

@@ -9,6 +9,7 @@ Promises:
 - A manifest that has to be recorded before it is applied, and can't be, is not applied.
 - If another client removed all records, they are written again before anything else is done.
 - Records that the watch of parents has not shown yet are not taken for lost.
+- Records that a process remembers of a later state than the parent has, as after a restore of etcd, are forgotten.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.errors import ApiError, ErrorStatus
 from ssa_operator.kube.api.request import ApplyOptions
 from ssa_operator.objects.identity import GroupKind, Identity
-from ssa_operator.objects.json_codec import encode
+from ssa_operator.objects.json_codec import NOTHING, encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import may_own
 from ssa_operator.reconcile.apply_once import outcomes as once_outcomes
@@ -32,7 +33,13 @@ from ssa_operator.reconcile.apply_once import rules as apply_once
 from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.outcome import Outcome, Result
-from ssa_operator.reconcile.parent_records.lost_records import are_lost, record_texts, restored_notice, restoring_body
+from ssa_operator.reconcile.parent_records.lost_records import (
+    are_from_future,
+    are_lost,
+    record_texts,
+    restored_notice,
+    restoring_body,
+)
 from ssa_operator.reconcile.parent_records.rules import (
     MANAGER,
     AppliedRecord,
@@ -60,6 +67,9 @@ it.
 async def restore_parent_records(reconcile: Reconcile, now: float) -> None:
     """Write the records again if another client removed all of them since the last reconcile. Raises ApiError."""
     known, live = reconcile.state.records, reconcile.parent.live
+    if are_from_future(reconcile.state.records_version, live):
+        reconcile.state = replace(reconcile.state, records=NOTHING, records_version="", unrecorded_once={})
+        return
     if not are_lost(known, live):
         return
     reconcile.take_parent(await _apply(reconcile.cluster, reconcile.parent, restoring_body(live, known)))

@@ -1,7 +1,9 @@
-"""An operator that dies at any write of a rollout goes on: each parent gets the set once, and never the former one."""
+"""An operator that dies at any write of a rollout goes on: each parent gets the set once, and never the former one, and
+the history says that it succeeded."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.operator import operator as operators
+from ssa_operator.operator.rollouts.revisions import RESULT_ANNOTATION, REVISIONS
 from ssa_operator.rendering.folder.installation import Installation
 from tests.operator.harness import Desk, MakeOptions
 from tests.operator.rollouts.test_rollouts import Story, child
@@ -64,4 +67,12 @@ async def test_after_a_crash_at_any_write_each_parent_gets_the_set_once(
             await story.until_all_have(str(number))
             assert (await story.rollout("status"))[0] == 0
             assert crash.writes >= crash.at, "the operator did not crash"
+            assert await results(desk) == ["Succeeded"] * number
     assert not back, "a parent gets the former set again"
+
+
+async def results(desk: Desk) -> list[str]:
+    """What became of the revisions, as the history shows it. That of the first one is never known."""
+    lives, _ = await desk.client.list(REVISIONS, desk.namespace)
+    texts = (live.metadata.annotations.get(RESULT_ANNOTATION) for live in lives)
+    return [json.loads(text)["result"] for text in texts if text is not None]

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from ssa_operator.informers.parents import Parent
+from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.objects.annotations import FINALIZER
+from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.parent_records.lost_records import (
     are_lost,
     record_texts,
@@ -18,6 +25,7 @@ from ssa_operator.reconcile.parent_records.lost_records import (
     unknown_notice,
     were_lost,
 )
+from ssa_operator.reconcile.parent_records.requests import restore_parent_records
 from ssa_operator.reconcile.parent_records.rules import (
     APPLIED_ANNOTATION,
     INVENTORY_ANNOTATION,
@@ -26,6 +34,7 @@ from ssa_operator.reconcile.parent_records.rules import (
     parent_records_body,
     read_parent_records,
 )
+from ssa_operator.reconcile.parent_state import ParentState
 from tests.reconcile.parent_records.test_rules import RECORDS, parent
 
 
@@ -69,3 +78,37 @@ def test_a_notice_names_what_was_lost_and_what_stays() -> None:
     assert FINALIZER in notice.message
     assert notice.until > 100.0
     assert "ClusterRole r" in unknown_notice([Identity("rbac.authorization.k8s.io", "ClusterRole", "", "r")], 0).message
+
+
+@pytest.mark.parametrize(("version", "restored"), [("90", False), ("100", True), ("110", True)])
+async def test_records_of_a_later_state_than_the_parent_has_are_not_put_back(version: str, restored: bool) -> None:
+    """A restore of etcd took the cluster back to before the records: what was applied once then isn't there now."""
+    written = []
+
+    class Client:
+        async def apply(self, *arguments: Any) -> SimpleNamespace:
+            written.append(arguments)
+            return SimpleNamespace(live=live)
+
+    once = {ONCE_ANNOTATION: '{"ConfigMap/default/web-once":"d1 ready"}'}
+    live = parent(resourceVersion=version)
+    reconcile = Reconcile(
+        cluster=cast(ClusterAccess, SimpleNamespace(operator_client=Client())),
+        parent=Parent(
+            live=live,
+            folder=cast(Any, None),
+            resource=cast(Any, None),
+            writes_status=True,
+            status_schema=None,
+            shows_conditions=True,
+            unreported="",
+            cache=Cache(),
+        ),
+        records=ParentRecords(),
+        state=ParentState(records=once, records_version="100", unrecorded_once={"ConfigMap/default/web-more": "d2"}),
+        causes=Cause.PARENT,
+    )
+    await restore_parent_records(reconcile, 0.0)
+    assert bool(written) is restored
+    assert bool(reconcile.state.records_notice.message) is restored
+    assert bool(reconcile.state.unrecorded_once) is restored
