@@ -95,7 +95,7 @@ def test_a_command_has_options_and_its_work_is_elsewhere() -> None:
                 assert [ast.unparse(base) for base in node.bases] == ["StrEnum"], path
 
 
-NO_ROOMS = frozenset({"benchmarks", "docs", "examples", "faults", "neon", "packaging", "perturbations"})
+NO_ROOMS = frozenset({"benchmarks", "docs", "examples", "exploration", "faults", "neon", "packaging", "perturbations"})
 """The folders of tests that belong to the whole, or to something outside of the package."""
 
 
