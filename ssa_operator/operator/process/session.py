@@ -45,6 +45,7 @@ from ssa_operator.operator.suspected_parents import ParentFile
 if TYPE_CHECKING:
     from ssa_operator.operator.crd_installation import CRDInstaller
     from ssa_operator.operator.http import Pages, Server
+    from ssa_operator.operator.webhooks.registered_webhook import RegisteredWebhook
 
 
 log = logging.getLogger("ssa_operator")
@@ -131,7 +132,7 @@ async def serve(operator: Operator, stop: asyncio.Event, pages: MakePages | None
         async with asyncio.TaskGroup() as group:
             servers = [
                 group.create_task(_serve_http(operator, pages), name="http"),
-                group.create_task(_serve_webhook(operator), name="admission"),
+                group.create_task(_serve_admission(operator), name="admission"),
                 group.create_task(_serve_conversions(operator), name="conversion"),
                 group.create_task(dump_hangs(), name="dump hangs"),
             ]
@@ -176,20 +177,13 @@ async def _serve_http(operator: Operator, make_pages: MakePages | None) -> None:
         await asyncio.Event().wait()
 
 
-async def _serve_webhook(operator: Operator) -> None:
+async def _serve_admission(operator: Operator) -> None:
     """Run the operator's validating webhook, if `--admission` asks for it."""
-    if operator.options.admission is None:
-        return
-    host, port = operator.options.admission
-    await operator.started.wait()
-    from ssa_operator.operator.admission.webhook import Webhook
+    if (address := operator.options.admission) is not None:
+        await operator.started.wait()
+        from ssa_operator.operator.admission.webhook import Webhook
 
-    try:
-        await Webhook(operator, host, port).run()
-    except OSError as error:
-        raise CommandError(
-            f"can't listen on {host or '*'}:{port}: {error.strerror}; choose another with --admission"
-        ) from error
+        await _run_webhook(Webhook, operator, address, "--admission")
 
 
 async def _until_a_folder_converts(operator: Operator) -> None:
@@ -205,18 +199,26 @@ async def _serve_conversions(operator: Operator) -> None:
     """Run the operator's conversion webhook, if `--conversion` asks for it. It does not wait for the start: the
     operator's own watches may need it. On any free port (0), it waits for a folder that converts.
     """
-    if operator.options.conversion is None:
-        return
-    host, port = operator.options.conversion
-    if port == 0:
-        await _until_a_folder_converts(operator)
-    from ssa_operator.operator.webhooks.conversion_webhook import ConversionWebhook
+    if (address := operator.options.conversion) is not None:
+        if address[1] == 0:
+            await _until_a_folder_converts(operator)
+        from ssa_operator.operator.webhooks.conversion_webhook import ConversionWebhook
 
+        await _run_webhook(ConversionWebhook, operator, address, "--conversion")
+
+
+async def _run_webhook(
+    kind: Callable[[Operator, str | None, int], RegisteredWebhook],
+    operator: Operator,
+    address: tuple[str | None, int],
+    option: str,
+) -> None:
+    host, port = address
     try:
-        await ConversionWebhook(operator, host, port).run()
+        await kind(operator, host, port).run()
     except OSError as error:
         raise CommandError(
-            f"can't listen on {host or '*'}:{port}: {error.strerror}; choose another with --conversion"
+            f"can't listen on {host or '*'}:{port}: {error.strerror}; choose another with {option}"
         ) from error
 
 

@@ -45,9 +45,7 @@ from ssa_operator.operator.conversion.rules import Converter
 from ssa_operator.operator.operator import Operator
 from ssa_operator.operator.permissions.operator_needs import CONVERSION
 from ssa_operator.operator.webhooks.registered_webhook import RegisteredWebhook
-from ssa_operator.operator.webhooks.shared_certificate import SharedCertificate, WebhookCertificate
-from ssa_operator.operator.webhooks.webhook_address import WebhookAddress
-from ssa_operator.operator.webhooks.webhook_server import WebhookKind
+from ssa_operator.operator.webhooks.shared_certificate import KeptCertificate, WebhookCertificate
 from ssa_operator.reconcile.render_turns import SLOW
 from ssa_operator.rendering.jinja.templates import Templates
 from ssa_operator.rendering.values import limits
@@ -76,9 +74,8 @@ _CONVERSION = SecretFields((("spec", "conversion"),))
 class ConversionWebhook(RegisteredWebhook):
     """Converts the parents of an operator's folders. It listens on `host` (None: all addresses) and `port`."""
 
-    kind = WebhookKind(path="convert", requests=MAX_REQUESTS, size=MAX_BYTES, deadline=READ_DEADLINE)
+    path, requests, size, deadline = "convert", MAX_REQUESTS, MAX_BYTES, READ_DEADLINE
     name = "conversion webhook"
-    not_registered = "the conversion webhook is not registered: %s"
 
     def __init__(self, operator: Operator, host: str | None, port: int, clock: Clock = SYSTEM) -> None:
         super().__init__(operator, host, port, operator.options.conversion_service, clock)
@@ -87,12 +84,13 @@ class ConversionWebhook(RegisteredWebhook):
         """The last converter of each CRD, with what it was made of."""
         self._problems: frozenset[str] = frozenset()
 
-    def _store(self, client: Client) -> SharedCertificate:
+    def _kept(self, client: Client) -> KeptCertificate:
         # It outlives the process, so that CRDs need no change at a restart, and so does the key of seals.
         host = None if self._service is not None else self._url_host
-        return SharedCertificate(client, self._operator.namespace, self._clock.now, name=CONVERSION, host=host)
+        return KeptCertificate(client, self._operator.namespace, self._clock.now, name=CONVERSION, host=host)
 
-    def _serving(self, certificate: WebhookCertificate) -> None:
+    def _use(self, certificate: WebhookCertificate) -> None:
+        super()._use(certificate)
         self._key = certificate.seal
         self._converters.clear()
 
@@ -146,14 +144,8 @@ class ConversionWebhook(RegisteredWebhook):
             self._converters[known.name] = (folder.templates, definition, made)
         return made
 
-    async def _register(self, client: Client, address: WebhookAddress, certificate: WebhookCertificate) -> bool:
-        wanted = {
-            "strategy": "Webhook",
-            "webhook": {
-                "clientConfig": address.client_config(certificate.authorities),
-                "conversionReviewVersions": ["v1"],
-            },
-        }
+    async def _register(self, client: Client, config: dict[str, Any]) -> bool:
+        wanted = {"strategy": "Webhook", "webhook": {"clientConfig": config, "conversionReviewVersions": ["v1"]}}
         problems: list[str] = []
         refused: list[str] = []
         writes = [(name, partial(self._remove, client, name, crd)) for name, crd in self._unneeded()]
