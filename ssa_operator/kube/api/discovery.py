@@ -21,7 +21,6 @@ import hashlib
 import logging
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
-from typing import TypeVar
 
 import msgspec
 
@@ -29,9 +28,9 @@ from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError, Unreachable
 from ssa_operator.kube.api.resource import Resource
+from ssa_operator.kube.api.transport import decoded
 from ssa_operator.kube.clock import SYSTEM, Clock
 from ssa_operator.objects.identity import GroupKind, join_api_version
-from ssa_operator.objects.json_codec import decoder
 from ssa_operator.objects.kinds import unknown_kind_hint
 
 log = logging.getLogger(__name__)
@@ -115,17 +114,6 @@ def _failures(group: _Group) -> Iterator[str]:
             yield f"{join_api_version(group.metadata.name, version.version)} is {version.freshness.lower()}"
 
 
-Document = TypeVar("Document")
-
-
-def _decoded(body: bytes | msgspec.Raw, type_: type[Document], path: str) -> Document:
-    """A discovery document. Raises ApiError if the answer is not one: a proxy may have cut it off."""
-    try:
-        return decoder(type_)(body)
-    except msgspec.DecodeError as error:
-        raise Unreachable(f"GET {path}", f"the answer can't be read: {error}", sent=True) from error
-
-
 class _DiscoveredGroup(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     resources: tuple[Resource, ...]
@@ -135,7 +123,7 @@ class _DiscoveredGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 def _discovered_group(encoded: msgspec.Raw, path: str) -> _DiscoveredGroup:
     """Raises ApiError if it can't be read."""
-    group = _decoded(encoded, _Group, path)
+    group = decoded(encoded, _Group, f"GET {path}")
     return _DiscoveredGroup(
         name=group.metadata.name,
         resources=tuple(_resources(group)),
@@ -302,7 +290,7 @@ class RESTMapper:
         response = await self._client.send(calls.raw_get(path, accept=_ACCEPT, if_none_match=etag))
         if known is not None and response.status == HTTPStatus.NOT_MODIFIED:
             return known
-        document = _decoded(response.body, _Groups, path)
+        document = decoded(response.body, _Groups, f"GET {path}")
         if document.kind != "APIGroupDiscoveryList":
             raise Unreachable(
                 f"GET {path}", "the answer is not aggregated discovery, which Kubernetes has since 1.30", sent=True
