@@ -33,7 +33,6 @@ from ssa_operator.kube.watch.reflector import Reflector
 from ssa_operator.objects.annotations import FINALIZER
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.operator.event_router import EventRouter
 from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator_options import Options
@@ -103,7 +102,8 @@ class FolderControllers:
         """Picks the templates of each parent; None if a changed set reaches all parents at once."""
         self._serves_all = True
         """Whether the operator serves the parents of every folder that runs, in each namespace that it may read."""
-        self._unread_namespaces: frozenset[str] = frozenset()
+        self.unread_namespaces: frozenset[str] = frozenset()
+        """The namespaces in which the parents of some folder are not known."""
         self._reporting_kinds: dict[GroupKind, bool] = {}
         """The answers of `reports_status` since the CRDs and folders changed."""
         self._metrics = metrics
@@ -137,13 +137,9 @@ class FolderControllers:
                 for key in self.folders[name].all_keys():
                     self.router.parent_changed(key, Cause.RETRY)
 
-    def unread_namespaces(self) -> frozenset[str]:
-        """The namespaces in which the parents of some folder are not known."""
-        return self._unread_namespaces
-
     def _served_parents_changed(self, _: Reflector | None = None) -> None:
         self._serves_all = all(each.serving for each in self.folders.values())
-        self._unread_namespaces = frozenset(namespace for each in self.folders.values() for namespace in each.unserved)
+        self.unread_namespaces = frozenset(namespace for each in self.folders.values() for namespace in each.unserved)
         self._reporting_kinds.clear()
 
     def reports_status(self, kind: GroupKind) -> bool:
@@ -155,21 +151,6 @@ class FolderControllers:
             parents = any(each.writes_observed_generation(kind) for each in self.folders.values())
             known = self._reporting_kinds[kind] = parents or self.crds.reports_status(kind)
         return known
-
-    def may_have_children_elsewhere(self, key: ParentKey) -> bool:
-        """Whether a parent may have children outside of its namespace: its folder allows them, or it has the finalizer
-        for them.
-        """
-        parents = self.folders.get(key.folder)
-        if parents is None or parents.folder.settings.cluster_scope:
-            return True
-        live = parents.find(key.namespace, key.name)
-        return live is not None and FINALIZER in live.metadata.finalizers
-
-    def find_parent(self, key: ParentKey) -> LiveObject | None:
-        """The parent with that key, None without one."""
-        parents = self.folders.get(key.folder)
-        return None if parents is None else parents.find(key.namespace, key.name)
 
     async def follow_cluster(self) -> None:
         """Start, stop and reload folders whenever files or CRDs change, until cancelled."""

@@ -66,16 +66,34 @@ async def run_operator(
     options: Options, target: Target, crds: Sequence[Path] | None, pages: MakePages | None = None
 ) -> None:
     """Run an operator until SIGINT or SIGTERM. It installs the CRDs of these folders and of its templates, unless
-    `crds` is None.
+    `crds` is None. With leader election, it writes only while it holds the Lease.
     """
     raise_open_files()
-    if options.leader_election is not None:
-        await _run_replica(options, options.leader_election, target, crds, pages)
-        return
-    async with connect(target) as client:
+    timing = options.leader_election
+    fence = None if timing is None else WriteFence()
+    async with connect(target, fence) as client, Transport(client.credentials) as transport:
         await _check_impersonation(client, options)
-        installer = None if crds is None else await install(client, crds, options.templates)
-        operator = Operator(client, RESTMapper(client), options, parent_file=ParentFile.open(), crds=installer)
+        installer = None if crds is None else _installer(client, crds, options.templates)
+
+        async def prepare() -> None:
+            if installer is not None:
+                await _installed(installer)
+
+        leadership = None
+        if timing is not None and fence is not None:
+            # A replica that leads installs the CRDs.
+            leadership = Leadership(_lease(transport, client, options, timing), fence, timing)
+        else:
+            await prepare()
+        operator = Operator(
+            client,
+            RESTMapper(client),
+            options,
+            leadership=leadership,
+            prepare=prepare if leadership is not None else None,
+            parent_file=ParentFile.open(),
+            crds=installer,
+        )
         await serve(operator, stop_on_signal(), pages)
 
 
@@ -87,39 +105,12 @@ async def _check_impersonation(client: Client, options: Options) -> None:
         raise CommandError("--impersonate can't be used with a kubeconfig whose user has `as`; remove one of them")
 
 
-async def _run_replica(
-    options: Options,
-    timing: LeaseTiming,
-    target: Target,
-    crds: Sequence[Path] | None,
-    pages: MakePages | None,
-) -> None:
-    """Run an operator that writes only while it holds the Lease. It installs its CRDs only then, too."""
-    fence = WriteFence()
-    async with connect(target, fence) as client, Transport(client.credentials) as transport:
-        await _check_impersonation(client, options)
-        namespace = options.installation.namespace or client.credentials.namespace
-        name = LEASE if options.shard is None else lease_name(options.shard.index)
-        labels = {} if options.shard is None else shard_lease_labels(options.shard)
-        access = LeaseAccess(transport, namespace, name, timeout=timing.request_timeout, labels=labels)
-
-        installer = None if crds is None else _installer(client, crds, options.templates)
-
-        async def prepare() -> None:
-            if installer is not None:
-                await _installed(installer)
-
-        leadership = Leadership(access, fence, timing)
-        operator = Operator(
-            client,
-            RESTMapper(client),
-            options,
-            leadership=leadership,
-            prepare=prepare,
-            parent_file=ParentFile.open(),
-            crds=installer,
-        )
-        await serve(operator, stop_on_signal(), pages)
+def _lease(transport: Transport, client: Client, options: Options, timing: LeaseTiming) -> LeaseAccess:
+    """The Lease of the leader of all replicas, or of those of a shard."""
+    namespace = options.installation.namespace or client.credentials.namespace
+    name = LEASE if options.shard is None else lease_name(options.shard.index)
+    labels = {} if options.shard is None else shard_lease_labels(options.shard)
+    return LeaseAccess(transport, namespace, name, timeout=timing.request_timeout, labels=labels)
 
 
 async def serve(operator: Operator, stop: asyncio.Event, pages: MakePages | None = None) -> None:
