@@ -64,7 +64,7 @@ class EventRouter:
         self.claims = ObjectClaims(
             self._identities,
             lambda: controllers.ready,
-            lambda parent_uid: self._requeue(parent_uid, Cause.CHILD),
+            lambda parent_uid: self.requeue(parent_uid, Cause.CHILD),
             self._creators,
             self.waits,
             lambda: controllers.unread_namespaces,
@@ -93,12 +93,17 @@ class EventRouter:
     def parent_changed(self, key: ParentKey, cause: Cause) -> None:
         self._queue.add(key, cause)
 
+    def parents_changed(self, keys: Iterable[ParentKey], cause: Cause) -> None:
+        """All of these have to be reconciled, for this cause."""
+        for key in keys:
+            self._queue.add(key, cause)
+
     def child_changed(self, parent_uid: str, namespace: str) -> None:
         parent = self._identities.get(parent_uid)
         if parent is None:
             return
         if may_own(parent.namespace, namespace) or self._may_have_children_elsewhere(self._keys[parent_uid]):
-            self._requeue(parent_uid, Cause.CHILD)
+            self.requeue(parent_uid, Cause.CHILD)
 
     def names_child(self, parent_uid: str, identity: Identity) -> bool:
         if self.claims.is_rendered(identity, parent_uid):
@@ -147,10 +152,8 @@ class EventRouter:
     def kind_changed(self) -> None:
         self._controllers.on_kind_changed()
 
-    def lookup_changed(self, parent_uid: str, cause: Cause) -> None:
-        self._requeue(parent_uid, cause)
-
-    def _requeue(self, parent_uid: str, cause: Cause) -> None:
+    def requeue(self, parent_uid: str, cause: Cause) -> None:
+        """Requeue the parent with that uid, if it is known."""
         key = self._keys.get(parent_uid)
         if key is not None:
             self._queue.add(key, cause)

@@ -77,7 +77,7 @@ class FolderControllers:
         self.crds = CRDInformer(client, self._crd_changed, self._schema_changed)
         self.children = ChildInformers(client, mapper, options.namespaces, router, options.shard)
         self.lookups = LookupInformers(
-            client, mapper, self.crds, router, limited_to_namespaces=bool(options.namespaces)
+            client, mapper, self.crds, router.requeue, limited_to_namespaces=bool(options.namespaces)
         )
         self._client = client
         self._mapper = mapper
@@ -134,8 +134,7 @@ class FolderControllers:
             self._folder_changed(name)
             if name in self.folders:
                 self.folders[name].crd_refusal = refused.get(name)
-                for key in self.folders[name].all_keys():
-                    self.router.parent_changed(key, Cause.RETRY)
+                self.router.parents_changed(self.folders[name].all_keys(), Cause.RETRY)
 
     def _served_parents_changed(self, _: Reflector | None = None) -> None:
         self._serves_all = all(each.serving for each in self.folders.values())
@@ -211,8 +210,7 @@ class FolderControllers:
         ]
         if readers and await self.lookups.served.refresh_version():
             for parents in readers:
-                for key in parents.all_keys():
-                    self.router.parent_changed(key, Cause.TEMPLATE)
+                self.router.parents_changed(parents.all_keys(), Cause.TEMPLATE)
 
     def on_kind_changed(self) -> None:
         """Refresh missing kinds of children, because one can be watched now, or no longer."""
@@ -320,8 +318,7 @@ class FolderControllers:
         """Requeue the parents that are not ready, because their children may need a kind that is served now."""
         for parents in self.folders.values():
             parents.kind_changes += 1
-            for key in parents.unready():
-                self.router.parent_changed(key, Cause.RETRY)
+            self.router.parents_changed(parents.unready(), Cause.RETRY)
 
     async def _refresh_folder(self, name: str) -> None:
         folder = self.templates.folders.get(name)
@@ -431,8 +428,7 @@ class FolderControllers:
             )
             # The last one of them stops the folder.
             running.listen(lambda *_: None if _with_finalizer(running) else self._folder_changed(name), own_writes=True)
-            for key in running.all_keys():
-                self.router.parent_changed(key, Cause.TEMPLATE)
+            self.router.parents_changed(running.all_keys(), Cause.TEMPLATE)
 
     async def _stop(self, name: str, running: Parents) -> None:
         del self.folders[name]
