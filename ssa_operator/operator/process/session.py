@@ -19,7 +19,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,7 +45,6 @@ from ssa_operator.operator.suspected_parents import ParentFile
 if TYPE_CHECKING:
     from ssa_operator.operator.crd_installation import CRDInstaller
     from ssa_operator.operator.http import Pages, Server
-    from ssa_operator.operator.webhooks.registered_webhook import RegisteredWebhook
 
 
 log = logging.getLogger("ssa_operator")
@@ -148,13 +147,10 @@ async def _serve_http(operator: Operator, make_pages: MakePages | None) -> None:
     pages = None if make_pages is None else make_pages(operator)
     async with AsyncExitStack() as stack:
         try:
-            server: Server = await stack.enter_async_context(http.Server(operator, host, port, pages))
+            with _listening((host, port), "--listen"):
+                server: Server = await stack.enter_async_context(http.Server(operator, host, port, pages))
         except CertificateError as error:
             raise CommandError(f"--tls-cert-file, --tls-key-file: {error}") from error
-        except OSError as error:
-            raise CommandError(
-                f"can't listen on {host or '*'}:{port}: {error.strerror}; choose another with --listen"
-            ) from error
         scheme = "http" if operator.options.certificate is None else "https"
         log.info("listening on %s://%s:%d", scheme, host or "*", server.port)
         if operator.options.exposes_http and operator.options.certificate is None:
@@ -174,7 +170,8 @@ async def _serve_admission(operator: Operator) -> None:
         await operator.started.wait()
         from ssa_operator.operator.admission.webhook import Webhook
 
-        await _run_webhook(Webhook, operator, address, "--admission")
+        with _listening(address, "--admission"):
+            await Webhook(operator, *address).run()
 
 
 async def _until_a_folder_converts(operator: Operator) -> None:
@@ -195,19 +192,17 @@ async def _serve_conversions(operator: Operator) -> None:
             await _until_a_folder_converts(operator)
         from ssa_operator.operator.webhooks.conversion_webhook import ConversionWebhook
 
-        await _run_webhook(ConversionWebhook, operator, address, "--conversion")
+        with _listening(address, "--conversion"):
+            await ConversionWebhook(operator, *address).run()
 
 
-async def _run_webhook(
-    kind: Callable[[Operator, str | None, int], RegisteredWebhook],
-    operator: Operator,
-    address: tuple[str | None, int],
-    option: str,
-) -> None:
-    host, port = address
+@contextlib.contextmanager
+def _listening(address: tuple[str | None, int], option: str) -> Iterator[None]:
+    """Raise the error of an address that can't be listened on as CommandError."""
     try:
-        await kind(operator, host, port).run()
+        yield
     except OSError as error:
+        host, port = address
         raise CommandError(
             f"can't listen on {host or '*'}:{port}: {error.strerror}; choose another with {option}"
         ) from error
