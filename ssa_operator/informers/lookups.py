@@ -37,7 +37,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from functools import partial
-from typing import Protocol
 
 from ssa_operator.informers.crds import CRDInformer
 from ssa_operator.informers.informer import GRACE_PERIOD, Informer, wait_for_sync
@@ -50,7 +49,7 @@ from ssa_operator.informers.lookup_index import (
     SelectionAnswers,
     dependents_of,
 )
-from ssa_operator.informers.served_kinds import ServedKinds
+from ssa_operator.informers.served_kinds import Requeue, ServedKinds
 from ssa_operator.informers.watch_scopes import WatchScope, choose_scope
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
@@ -75,13 +74,6 @@ _SCOPE_LEVELS = 3
 """A forbidden scope can be replaced by a narrower one twice."""
 
 
-class LookupListener(Protocol):
-    """Receives the changes of looked up objects."""
-
-    def lookup_changed(self, parent_uid: str, cause: Cause) -> None:
-        """An object that the parent's templates look up changed."""
-
-
 class LookupInformers:
     """The informers by watch scope. `limited_to_namespaces`: whether the operator watches some namespaces only, so that
     no watch may be widened to all of them.
@@ -92,15 +84,15 @@ class LookupInformers:
         client: Client,
         mapper: RESTMapper,
         crds: CRDInformer,
-        listener: LookupListener,
+        requeue: Requeue,
         *,
         limited_to_namespaces: bool,
     ) -> None:
         self._client = client
         self._mapper = mapper
         self._crds = crds
-        self._listener = listener
-        self.served = ServedKinds(client, mapper, crds, listener)
+        self._requeue = requeue
+        self.served = ServedKinds(client, mapper, crds, requeue)
         """The kinds that templates ask for with `api_available`."""
         self._limited_to_namespaces = limited_to_namespaces
         self._index = LookupIndex()
@@ -219,7 +211,7 @@ class LookupInformers:
         for query, version in queries.items():
             self._ensure_watched(WatchScope.of(query))
             if self._answer(query).version != version:
-                self._listener.lookup_changed(dependent.uid, dependent.cause)
+                self._requeue(dependent.uid, dependent.cause)
 
     def kinds_of(self, parent_uid: str) -> set[GroupKind]:
         """The kinds that the last renders of a parent looked up."""
@@ -430,14 +422,14 @@ class LookupInformers:
             for dependent in self._index.dependents(query):
                 # A parent that looks up itself or its own child gets their events anyway.
                 own = dependent.uid == live.uid or live.belongs_to(dependent.uid)
-                self._listener.lookup_changed(dependent.uid, Cause.CHILD if own else dependent.cause)
+                self._requeue(dependent.uid, Cause.CHILD if own else dependent.cause)
 
     def _requeue_dependents_with_other_answers(self, queries: Iterable[LookupQuery]) -> None:
         for query in queries:
             version = self._answer(query).version
             for dependent, rendered in self._index.dependents(query).items():
                 if rendered != version:
-                    self._listener.lookup_changed(dependent.uid, dependent.cause)
+                    self._requeue(dependent.uid, dependent.cause)
 
 
 def _why_unwatchable(resource: Resource, scope: WatchScope) -> str | None:

@@ -18,8 +18,8 @@ Promises:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -88,19 +88,18 @@ def _other_version(who: str, kind: ApiKind, served: Sequence[str]) -> str:
     return f"{who} {kind.kind} in {', '.join(served)}, not in {version}; write {join_api_version(group, served[0])}"
 
 
-class _Listener(Protocol):
-    def lookup_changed(self, parent_uid: str, cause: Cause) -> None:
-        """An answer changed that a parent rendered."""
+Requeue: TypeAlias = Callable[[str, Cause], None]
+"""Called with the uid of a parent when an answer changed that its templates rendered."""
 
 
 class ServedKinds:
     """The kinds that the cluster serves, and the parents whose templates ask for them."""
 
-    def __init__(self, client: Client, mapper: RESTMapper, crds: CRDInformer, listener: _Listener) -> None:
+    def __init__(self, client: Client, mapper: RESTMapper, crds: CRDInformer, requeue: Requeue) -> None:
         self._client = client
         self._mapper = mapper
         self._crds = crds
-        self._listener = listener
+        self._requeue = requeue
         self._uses: dict[Dependent, Mapping[ApiKind, Availability]] = {}
         self.followers = self._uses.keys()
         """The dependents whose last render asked for a kind."""
@@ -168,7 +167,7 @@ class ServedKinds:
             answer = self.serves(kind)
             for dependent, rendered in list(dependents.items()):
                 if rendered != answer:
-                    self._listener.lookup_changed(dependent.uid, dependent.cause)
+                    self._requeue(dependent.uid, dependent.cause)
 
     async def refresh_version(self) -> bool:
         """Read the version again. Returns whether it changed. Raises ApiError."""
@@ -189,7 +188,7 @@ class ServedKinds:
         for kind, answer in answers.items():
             self._dependents.setdefault(kind, {})[dependent] = answer
         if not self.is_current(dependent):
-            self._listener.lookup_changed(dependent.uid, dependent.cause)
+            self._requeue(dependent.uid, dependent.cause)
 
     def forget(self, parent_uid: str) -> None:
         """Remove the questions of a deleted parent."""

@@ -153,7 +153,7 @@ def conversion_file(folder: Path, way: Way) -> Path:
 
 def _read(document: Document, documents: dict[str, Document], problems: dict[str, str]) -> None:
     """Add a document to the CRDs or to the problems."""
-    name = document.body["metadata"]["name"]
+    name = document.identity.name
     if document.body["kind"] != "CustomResourceDefinition":
         what = f"this is a {document.body['kind']}; a folder of CRDs may contain only CRDs"
         problems[f"{document.body['kind']} {name}"] = f"{document.location}: {what}"
@@ -264,7 +264,7 @@ def _without_nulls(document: Document) -> Document:
 
     def required(value: Any, path: FieldPath) -> Any:
         if value is None:
-            name = document.body["metadata"]["name"]
+            name = document.identity.name
             raise DefinitionError(
                 f"{document.location_of(path)}: CRD {name}: {field_text(path)} is null; write its value, or remove it"
             )

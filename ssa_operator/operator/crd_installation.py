@@ -64,7 +64,7 @@ def remarks(documents: Iterable[Document], templates: Sequence[Path]) -> list[st
     sentences = (
         (document, unreported(document.body, read_version(document.body, folder)))
         for document in documents
-        if (folder := folders.get(document.body["metadata"]["name"])) is not None
+        if (folder := folders.get(document.identity.name)) is not None
     )
     return [f"{document.location}: {sentence}" for document, sentence in sentences if sentence]
 
@@ -91,7 +91,7 @@ async def refusals(
     """
     refused: dict[str, str] = {}
     for document in documents:
-        name = document.body["metadata"]["name"]
+        name = document.identity.name
         try:
             live = await client.find(RESOURCE, name) if keep_data or _converts(document.body) else None
             known = {} if losses is None else losses
@@ -106,20 +106,20 @@ async def refusals(
             refused[name] = f"{location_in(document, error.fields, document.body) or document.location}: {error}"
 
     async def wait(document: Document) -> None:
-        name = document.body["metadata"]["name"]
+        name = document.identity.name
         try:
             await established(client, [name], deadline)
         except DefinitionError as error:
             refused[name] = f"{document.location}: {error}"
 
-    await asyncio.gather(*(wait(each) for each in documents if each.body["metadata"]["name"] not in refused))
+    await asyncio.gather(*(wait(each) for each in documents if each.identity.name not in refused))
     return refused
 
 
 async def _data_loss(
     client: Client, live: LiveObject | None, document: Document, templates: Sequence[Path], known: dict[str, DataLoss]
 ) -> DataLoss | None:
-    name = document.body["metadata"]["name"]
+    name = document.identity.name
     before = known.pop(name, None)
     if live is None:
         return None
@@ -246,32 +246,26 @@ class CRDInstaller:
     async def _install(self, *, changed: bool) -> None:
         folders = [folder for folder in self._folders if folder not in self._later or folder.exists()]
         documents, refused = read_crds(*folders, *schema_files(self._templates))
-        digests = {document.body["metadata"]["name"]: _digest(document) for document in documents}
+        digests = {each.identity.name: _digest(each) for each in documents}
         pending = [
-            document
-            for document, (name, digest) in zip(documents, digests.items(), strict=True)
-            if name not in refused
-            and self.applied.get(name) != digest
+            each
+            for each in documents
+            if (name := each.identity.name) not in refused
+            and self.applied.get(name) != digests[name]
             # One that was refused may have been applied as it was before.
             and (changed or name not in self.applied or name in self.refused)
         ]
-        refused = {**refused, **await self._refusals(pending)}
-        applied = [document for document in pending if document.body["metadata"]["name"] not in refused]
+        refused |= await refusals(
+            self._client, pending, keep_data=self._keep_data, templates=self._templates, losses=self._losses
+        )
+        applied = [each for each in pending if each.identity.name not in refused]
         for remark in remarks(applied, self._templates):
             log.warning("%s", remark)
-        names = [document.body["metadata"]["name"] for document in applied]
-        for name in names if changed else ():
-            log.info("the CRD %s is applied as it is in its file now", name)
-        self.applied = {**self.applied, **{name: digests[name] for name in names}}
-        self.refused_kinds = frozenset(
-            _kind(document) for document in documents if document.body["metadata"]["name"] in refused
-        )
+        for each in applied if changed else ():
+            log.info("the CRD %s is applied as it is in its file now", each.identity.name)
+        self.applied = {**self.applied, **{each.identity.name: digests[each.identity.name] for each in applied}}
+        self.refused_kinds = frozenset(_kind(each) for each in documents if each.identity.name in refused)
         self._take({name: " ".join(bounded(reason, REASON_LIMIT).split()) for name, reason in refused.items()})
-
-    async def _refusals(self, documents: Sequence[Document]) -> dict[str, str]:
-        return await refusals(
-            self._client, documents, keep_data=self._keep_data, templates=self._templates, losses=self._losses
-        )
 
     def _take(self, refused: Mapping[str, str]) -> None:
         if refused == self.refused:

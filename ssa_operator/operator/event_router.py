@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from ssa_operator.informers.child_informers import ChildInformers
 from ssa_operator.informers.informer import SYNC_DEADLINE
 from ssa_operator.informers.lookups import LookupInformers
 from ssa_operator.informers.parents import ParentKey
+from ssa_operator.objects.annotations import FINALIZER
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
@@ -25,43 +26,36 @@ from ssa_operator.objects.manifest import may_own
 from ssa_operator.operator.queue import Queue
 from ssa_operator.reconcile.finalization.waits import DeletionWaits
 from ssa_operator.reconcile.object_claims import ObjectClaims
+from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.reconcile.status.previous_status import named_children
 
 
-class Informers(Protocol):
-    """The informers of all parents, and what the router asks them at an event."""
+class Controllers(Protocol):
+    """The controllers of all folders, as far as the router asks them."""
 
     children: ChildInformers
     lookups: LookupInformers
+    unread_namespaces: frozenset[str]
 
     @property
-    def ready(self) -> bool:
-        """Whether all parents are known."""
+    def folders(self) -> Mapping[str, Parents]: ...
 
-    def unread_namespaces(self) -> frozenset[str]:
-        """The namespaces whose parents the operator may not read, although all others are known."""
+    @property
+    def ready(self) -> bool: ...
 
-    def find_parent(self, key: ParentKey) -> LiveObject | None:
-        """The parent with that key, None where there is none."""
+    def on_kind_changed(self) -> None: ...
 
-    def may_have_children_elsewhere(self, key: ParentKey) -> bool:
-        """Whether a parent may have children outside of its namespace."""
-
-    def on_kind_changed(self) -> None:
-        """The cluster serves other kinds of children now."""
-
-    async def synced_or_unavailable(self) -> None:
-        """Returns once the parents of all folders are listed, or can't be."""
+    async def synced_or_unavailable(self) -> None: ...
 
 
 class EventRouter:
-    """Listens to the informers of parents, children and lookups. These need their listener first, so it asks them for
-    nothing before the first event.
+    """Listens to the informers of parents, children and lookups, which `controllers` has. These need their listener
+    first, so it asks them for nothing before the first event.
     """
 
-    def __init__(self, queue: Queue[ParentKey], informers: Informers) -> None:
+    def __init__(self, queue: Queue[ParentKey], controllers: Controllers) -> None:
         self._queue = queue
-        self._informers = informers
+        self._controllers = controllers
         self._keys: dict[str, ParentKey] = {}
         self._identities: dict[str, Identity] = {}
         self.waits = DeletionWaits(self._find, self._children_of)
@@ -69,11 +63,11 @@ class EventRouter:
         """For each parent that another parent created, the uid of that one."""
         self.claims = ObjectClaims(
             self._identities,
-            lambda: informers.ready,
-            lambda parent_uid: self._requeue(parent_uid, Cause.CHILD),
+            lambda: controllers.ready,
+            lambda parent_uid: self.requeue(parent_uid, Cause.CHILD),
             self._creators,
             self.waits,
-            informers.unread_namespaces,
+            lambda: controllers.unread_namespaces,
         )
 
     def parent_added(self, live: LiveObject, key: ParentKey) -> None:
@@ -93,24 +87,39 @@ class EventRouter:
         self.claims.forget(uid)
         if (identity := self._identities.pop(uid, None)) is not None:
             self.waits.remove(identity, uid)
-        self._informers.children.forget(uid)
-        self._informers.lookups.forget(uid)
+        self._controllers.children.forget(uid)
+        self._controllers.lookups.forget(uid)
 
     def parent_changed(self, key: ParentKey, cause: Cause) -> None:
         self._queue.add(key, cause)
+
+    def parents_changed(self, keys: Iterable[ParentKey], cause: Cause) -> None:
+        """All of these have to be reconciled, for this cause."""
+        for key in keys:
+            self._queue.add(key, cause)
 
     def child_changed(self, parent_uid: str, namespace: str) -> None:
         parent = self._identities.get(parent_uid)
         if parent is None:
             return
-        if may_own(parent.namespace, namespace) or self._informers.may_have_children_elsewhere(self._keys[parent_uid]):
-            self._requeue(parent_uid, Cause.CHILD)
+        if may_own(parent.namespace, namespace) or self._may_have_children_elsewhere(self._keys[parent_uid]):
+            self.requeue(parent_uid, Cause.CHILD)
 
     def names_child(self, parent_uid: str, identity: Identity) -> bool:
         if self.claims.is_rendered(identity, parent_uid):
             return True
         parent = self._find(parent_uid)
         return parent is not None and identity in named_children(parent)
+
+    def _may_have_children_elsewhere(self, key: ParentKey) -> bool:
+        """Whether a parent may have children outside of its namespace: its folder allows them, or it has the finalizer
+        for them.
+        """
+        parents = self._controllers.folders.get(key.folder)
+        if parents is None or parents.folder.settings.cluster_scope:
+            return True
+        live = parents.find(key.namespace, key.name)
+        return live is not None and FINALIZER in live.metadata.finalizers
 
     def key_of(self, uid: str) -> ParentKey | None:
         """The key of the parent with that uid, None without one."""
@@ -119,33 +128,32 @@ class EventRouter:
     def _find(self, uid: str) -> LiveObject | None:
         """The parent with that uid, None without one."""
         key = self._keys.get(uid)
-        parent = None if key is None else self._informers.find_parent(key)
+        parents = None if key is None else self._controllers.folders.get(key.folder)
+        parent = None if key is None or parents is None else parents.find(key.namespace, key.name)
         return parent if parent is not None and parent.uid == uid else None
 
     def _children_of(self, uid: str) -> Iterable[LiveObject]:
-        return self._informers.children.by_parent(uid)
+        return self._controllers.children.by_parent(uid)
 
     async def until_parents_known(self) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SYNC_DEADLINE):
-                await self._informers.synced_or_unavailable()
+                await self._controllers.synced_or_unavailable()
 
     def child_released(self, identity: Identity) -> None:
         self.claims.free(identity)
 
     def child_written(self, live: LiveObject) -> None:
-        self._informers.lookups.written(live)
+        self._controllers.lookups.written(live)
 
     def child_deleted(self, live: LiveObject) -> None:
-        self._informers.lookups.deleted(live)
+        self._controllers.lookups.deleted(live)
 
     def kind_changed(self) -> None:
-        self._informers.on_kind_changed()
+        self._controllers.on_kind_changed()
 
-    def lookup_changed(self, parent_uid: str, cause: Cause) -> None:
-        self._requeue(parent_uid, cause)
-
-    def _requeue(self, parent_uid: str, cause: Cause) -> None:
+    def requeue(self, parent_uid: str, cause: Cause) -> None:
+        """Requeue the parent with that uid, if it is known."""
         key = self._keys.get(parent_uid)
         if key is not None:
             self._queue.add(key, cause)

@@ -33,7 +33,6 @@ from ssa_operator.kube.watch.reflector import Reflector
 from ssa_operator.objects.annotations import FINALIZER
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.operator.event_router import EventRouter
 from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator_options import Options
@@ -79,7 +78,7 @@ class FolderControllers:
         self.crds = CRDInformer(client, self._crd_changed, self._schema_changed)
         self.children = ChildInformers(client, mapper, options.namespaces, router, options.shard)
         self.lookups = LookupInformers(
-            client, mapper, self.crds, router, limited_to_namespaces=bool(options.namespaces)
+            client, mapper, self.crds, router.requeue, limited_to_namespaces=bool(options.namespaces)
         )
         self._client = client
         self._mapper = mapper
@@ -104,7 +103,8 @@ class FolderControllers:
         """Picks the templates of each parent; None if a changed set reaches all parents at once."""
         self._serves_all = True
         """Whether the operator serves the parents of every folder that runs, in each namespace that it may read."""
-        self._unread_namespaces: frozenset[str] = frozenset()
+        self.unread_namespaces: frozenset[str] = frozenset()
+        """The namespaces in which the parents of some folder are not known."""
         self._reporting_kinds: dict[GroupKind, bool] = {}
         """The answers of `reports_status` since the CRDs and folders changed."""
         self._metrics = metrics
@@ -135,16 +135,11 @@ class FolderControllers:
             self._folder_changed(name)
             if name in self.folders:
                 self.folders[name].crd_refusal = refused.get(name)
-                for key in self.folders[name].all_keys():
-                    self.router.parent_changed(key, Cause.RETRY)
-
-    def unread_namespaces(self) -> frozenset[str]:
-        """The namespaces in which the parents of some folder are not known."""
-        return self._unread_namespaces
+                self.router.parents_changed(self.folders[name].all_keys(), Cause.RETRY)
 
     def _served_parents_changed(self, _: Reflector | None = None) -> None:
         self._serves_all = all(each.serving for each in self.folders.values())
-        self._unread_namespaces = frozenset(namespace for each in self.folders.values() for namespace in each.unserved)
+        self.unread_namespaces = frozenset(namespace for each in self.folders.values() for namespace in each.unserved)
         self._reporting_kinds.clear()
 
     def reports_status(self, kind: GroupKind) -> bool:
@@ -156,21 +151,6 @@ class FolderControllers:
             parents = any(each.writes_observed_generation(kind) for each in self.folders.values())
             known = self._reporting_kinds[kind] = parents or self.crds.reports_status(kind)
         return known
-
-    def may_have_children_elsewhere(self, key: ParentKey) -> bool:
-        """Whether a parent may have children outside of its namespace: its folder allows them, or it has the finalizer
-        for them.
-        """
-        parents = self.folders.get(key.folder)
-        if parents is None or parents.folder.settings.cluster_scope:
-            return True
-        live = parents.find(key.namespace, key.name)
-        return live is not None and FINALIZER in live.metadata.finalizers
-
-    def find_parent(self, key: ParentKey) -> LiveObject | None:
-        """The parent with that key, None without one."""
-        parents = self.folders.get(key.folder)
-        return None if parents is None else parents.find(key.namespace, key.name)
 
     async def follow_cluster(self) -> None:
         """Start, stop and reload folders whenever files or CRDs change, until cancelled."""
@@ -231,8 +211,7 @@ class FolderControllers:
         ]
         if readers and await self.lookups.served.refresh_version():
             for parents in readers:
-                for key in parents.all_keys():
-                    self.router.parent_changed(key, Cause.TEMPLATE)
+                self.router.parents_changed(parents.all_keys(), Cause.TEMPLATE)
 
     def on_kind_changed(self) -> None:
         """Refresh missing kinds of children, because one can be watched now, or no longer."""
@@ -338,8 +317,7 @@ class FolderControllers:
         """Requeue the parents that are not ready, because their children may need a kind that is served now."""
         for parents in self.folders.values():
             parents.kind_changes += 1
-            for key in parents.unready():
-                self.router.parent_changed(key, Cause.RETRY)
+            self.router.parents_changed(parents.unready(), Cause.RETRY)
 
     async def _refresh_folder(self, name: str) -> None:
         folder = self.templates.folders.get(name)
@@ -449,8 +427,7 @@ class FolderControllers:
             )
             # The last one of them stops the folder.
             running.listen(lambda *_: None if _with_finalizer(running) else self._folder_changed(name), own_writes=True)
-            for key in running.all_keys():
-                self.router.parent_changed(key, Cause.TEMPLATE)
+            self.router.parents_changed(running.all_keys(), Cause.TEMPLATE)
 
     async def _stop(self, name: str, running: Parents) -> None:
         del self.folders[name]

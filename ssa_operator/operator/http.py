@@ -28,6 +28,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from contextlib import AsyncExitStack
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 import msgspec
@@ -251,7 +252,6 @@ class Server:
         self._pages = pages
         files = operator.options.certificate
         self._certificate = ServingCertificate(files) if files is not None else None
-        self._renewing: asyncio.Task[None] | None = None
         self._access = (
             AccessControl(operator.client, host, SYSTEM)
             if pages is None
@@ -287,26 +287,18 @@ class Server:
         return self.connections.port
 
     async def __aenter__(self) -> Self:
-        if self._pages is not None:
-            await self._pages.__aenter__()
-        try:
-            await self.connections.__aenter__()
-        except BaseException:
-            await self._close_pages()
-            raise
-        if self._certificate is not None:
-            self._renewing = asyncio.create_task(self._certificate.follow(), name="renew the certificate")
+        async with AsyncExitStack() as stack:
+            if self._pages is not None:
+                await stack.enter_async_context(self._pages)
+            await stack.enter_async_context(self.connections)
+            if self._certificate is not None:
+                renewing = asyncio.create_task(self._certificate.follow(), name="renew the certificate")
+                stack.callback(renewing.cancel)
+            self._open = stack.pop_all()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._renewing is not None:
-            self._renewing.cancel()
-        await self.connections.__aexit__()
-        await self._close_pages()
-
-    async def _close_pages(self) -> None:
-        if self._pages is not None:
-            await self._pages.__aexit__()
+        await self._open.aclose()
 
     @web.middleware
     async def _authorized(self, request: web.Request, handler: Handler) -> web.StreamResponse:

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import collections
 import contextlib
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache, partial
+from typing import Any, NamedTuple, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import generate_latest
@@ -33,7 +33,11 @@ KINDS_LIMIT = 500
 
 OTHER_KIND = "<other>"
 
-_FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+_Metric = TypeVar("_Metric", bound=MetricWrapperBase)
+
+_Seconds = partial(Histogram, buckets=_SECONDS)
 
 
 class Definition(NamedTuple):
@@ -49,218 +53,168 @@ class Metrics:
     """The metrics of one operator, in a registry of their own. Observes the requests of its client."""
 
     def __init__(self) -> None:
-        self._registry = CollectorRegistry()
-        self.reconciles = Counter(
-            "ssa_operator_reconcile_total",
-            "Reconciles by result: ok, waiting, failed, error.",
-            ("folder", "result"),
-            registry=self._registry,
+        self._registry = registry = CollectorRegistry()
+
+        def add(kind: Callable[..., _Metric], name: str, meaning: str) -> _Metric:
+            """A metric of `name{label,label}`."""
+            name, _, labels = name.rstrip("}").partition("{")
+            return kind(name, meaning, labels.split(",") if labels else (), registry=registry)
+
+        self.reconciles = add(
+            Counter, "ssa_operator_reconcile_total{folder,result}", "Reconciles by result: ok, waiting, failed, error."
         )
-        self.reconcile_seconds = Histogram(
-            "ssa_operator_reconcile_duration_seconds",
-            "Duration of a reconcile.",
-            ("folder",),
-            buckets=_FAST,
-            registry=self._registry,
+        self.reconcile_seconds = add(
+            _Seconds, "ssa_operator_reconcile_duration_seconds{folder}", "Duration of a reconcile."
         )
-        self.render_seconds = Histogram(
-            "ssa_operator_render_duration_seconds",
+        self.render_seconds = add(
+            _Seconds,
+            "ssa_operator_render_duration_seconds{folder}",
             "Duration of one render of a folder for one parent.",
-            ("folder",),
-            buckets=_FAST,
-            registry=self._registry,
         )
-        self.active_workers = Gauge(
-            "ssa_operator_active_workers", "Workers that reconcile a parent now.", registry=self._registry
+        self.active_workers = add(Gauge, "ssa_operator_active_workers", "Workers that reconcile a parent now.")
+        self.max_concurrent_reconciles = add(
+            Gauge, "ssa_operator_max_concurrent_reconciles", "Number of workers (--workers)."
         )
-        self.max_concurrent_reconciles = Gauge(
-            "ssa_operator_max_concurrent_reconciles", "Number of workers (--workers).", registry=self._registry
-        )
-        self.child_failures = Counter(
-            "ssa_operator_child_failures_total",
+        self.child_failures = add(
+            Counter,
+            "ssa_operator_child_failures_total{folder,kind,reason}",
             "Children that a reconcile did not apply, by reason: DependencyCycle, InvalidManifest, Conflict (including"
             " a field that another manager keeps changing), ApplyFailed.",
-            ("folder", "kind", "reason"),
-            registry=self._registry,
         )
-        self.children = Counter(
-            "ssa_operator_children_total",
+        self.children = add(
+            Counter,
+            "ssa_operator_children_total{folder,kind,result}",
             "Children by result of a reconcile: created, configured, unchanged, recreated, pruned, waiting, failed.",
-            ("folder", "kind", "result"),
-            registry=self._registry,
         )
-        self.events = Counter(
-            "ssa_operator_events_total",
+        self.events = add(
+            Counter,
+            "ssa_operator_events_total{result}",
             "Events on parents by result: written, dropped (too many), failed.",
-            ("result",),
-            registry=self._registry,
         )
-        self.queue_adds = Counter(
-            "ssa_operator_workqueue_adds_total", "Causes for which parents were queued.", registry=self._registry
-        )
-        self.queue_depth = Gauge(
-            "ssa_operator_workqueue_depth", "Parents that wait for a worker.", registry=self._registry
-        )
-        self.queue_seconds = Histogram(
+        self.queue_adds = add(Counter, "ssa_operator_workqueue_adds_total", "Causes for which parents were queued.")
+        self.queue_depth = add(Gauge, "ssa_operator_workqueue_depth", "Parents that wait for a worker.")
+        self.queue_seconds = add(
+            _Seconds,
             "ssa_operator_workqueue_queue_duration_seconds",
             "Time for which a parent waits for a worker, from the moment at which it is added or due.",
-            buckets=_FAST,
-            registry=self._registry,
         )
-        self.queue_unfinished = Gauge(
+        self.queue_unfinished = add(
+            Gauge,
             "ssa_operator_workqueue_unfinished_work_seconds",
             "Time spent so far on all parents that workers reconcile now.",
-            registry=self._registry,
         )
-        self.queue_longest_running = Gauge(
+        self.queue_longest_running = add(
+            Gauge,
             "ssa_operator_workqueue_longest_running_seconds",
             "Time spent so far on the parent that a worker has reconciled for the longest time.",
-            registry=self._registry,
         )
-        self.queue_retries = Counter(
-            "ssa_operator_workqueue_retries_total",
-            "Parents that were requeued after a failure, with backoff.",
-            registry=self._registry,
+        self.queue_retries = add(
+            Counter, "ssa_operator_workqueue_retries_total", "Parents that were requeued after a failure, with backoff."
         )
-        self.resync_lag = Gauge(
-            "ssa_operator_resync_lag_seconds",
-            "Delay of resyncs after their interval because of --resync-rate.",
-            registry=self._registry,
+        self.resync_lag = add(
+            Gauge, "ssa_operator_resync_lag_seconds", "Delay of resyncs after their interval because of --resync-rate."
         )
-        self.parents = Gauge(
-            "ssa_operator_parents", "Parents by template folder.", ("folder",), registry=self._registry
-        )
-        self.ready = Gauge(
-            "ssa_operator_parents_ready", "Parents that are Ready.", ("folder",), registry=self._registry
-        )
-        self.watch_restarts = Gauge(
-            "ssa_operator_watch_restarts",
-            "Restarts of a watch.",
-            ("resource", "namespace"),
-            registry=self._registry,
-        )
-        self.watch_age = Gauge(
-            "ssa_operator_watch_age_seconds",
+        self.parents = add(Gauge, "ssa_operator_parents{folder}", "Parents by template folder.")
+        self.ready = add(Gauge, "ssa_operator_parents_ready{folder}", "Parents that are Ready.")
+        self.watch_restarts = add(Gauge, "ssa_operator_watch_restarts{resource,namespace}", "Restarts of a watch.")
+        self.watch_age = add(
+            Gauge,
+            "ssa_operator_watch_age_seconds{resource,namespace}",
             "Time since a watch last received anything from the API server.",
-            ("resource", "namespace"),
-            registry=self._registry,
         )
-        self.leader = Gauge(
-            "ssa_operator_leader_election_master_status",
+        self.leader = add(
+            Gauge,
+            "ssa_operator_leader_election_master_status{name}",
             "1 if this replica leads by the Lease of this name, 0 if it is a standby. Absent without leader election.",
-            ("name",),
-            registry=self._registry,
         )
-        self.shard_up = Gauge(
-            "ssa_operator_shard_up",
+        self.shard_up = add(
+            Gauge,
+            "ssa_operator_shard_up{shard}",
             "1 if the shard renews its Lease, 0 if it does not. Each shard reports all of them.",
-            ("shard",),
-            registry=self._registry,
         )
-        self.shard_buckets = Gauge(
-            "ssa_operator_shard_buckets",
-            "Of the 256 buckets of parents, those that no running shard reconciles (uncovered) or several do "
-            "(overlapping).",
-            ("state",),
-            registry=self._registry,
+        self.shard_buckets = add(
+            Gauge,
+            "ssa_operator_shard_buckets{state}",
+            "Of the 256 buckets of parents, those that no running shard reconciles (uncovered) or several do"
+            " (overlapping).",
         )
-        self.watch_synced = Gauge(
-            "ssa_operator_watch_synced",
+        self.watch_synced = add(
+            Gauge,
+            "ssa_operator_watch_synced{resource,namespace}",
             "1 if the objects of a watch have been listed, 0 if not yet or if the resource is missing or forbidden.",
-            ("resource", "namespace"),
-            registry=self._registry,
         )
-        self.lists = Counter(
-            "ssa_operator_reflector_lists_total",
+        self.lists = add(
+            Counter,
+            "ssa_operator_reflector_lists_total{resource}",
             "Complete lists of a resource by watches: the first one of each watch, and those after a gap.",
-            ("resource",),
-            registry=self._registry,
         )
-        self.cache_objects = Gauge(
-            "ssa_operator_cache_objects",
-            "Objects that the caches of watches hold.",
-            ("resource",),
-            registry=self._registry,
+        self.cache_objects = add(
+            Gauge, "ssa_operator_cache_objects{resource}", "Objects that the caches of watches hold."
         )
-        self.partial_objects = Gauge(
-            "ssa_operator_cache_partial_objects",
+        self.partial_objects = add(
+            Gauge,
+            "ssa_operator_cache_partial_objects{resource}",
             "Objects with the operator's label of which only metadata is kept, because no manifest, record or status of"
             " a parent names them.",
-            ("resource",),
-            registry=self._registry,
         )
-        self.requests = Counter(
-            "ssa_operator_rest_client_requests_total",
+        self.requests = add(
+            Counter,
+            "ssa_operator_rest_client_requests_total{verb,resource,code}",
             "Requests to the API server by verb (as in RBAC, and apply), resource ('' for discovery and others), and"
             f" HTTP code (`{NO_ANSWER}` without an answer).",
-            ("verb", "resource", "code"),
-            registry=self._registry,
         )
-        self.request_seconds = Histogram(
-            "ssa_operator_rest_client_request_duration_seconds",
+        self.request_seconds = add(
+            _Seconds,
+            "ssa_operator_rest_client_request_duration_seconds{verb,resource}",
             "Duration of a request to the API server, without retries; of a watch, until it is opened.",
-            ("verb", "resource"),
-            buckets=_FAST,
-            registry=self._registry,
         )
-        self.request_retries = Counter(
-            "ssa_operator_rest_client_request_retries_total",
+        self.request_retries = add(
+            Counter,
+            "ssa_operator_rest_client_request_retries_total{verb,code}",
             "Requests that were sent again at once, by the code of the answer before.",
-            ("verb", "code"),
-            registry=self._registry,
         )
-        self.rate_limiter_seconds = Histogram(
+        self.rate_limiter_seconds = add(
+            _Seconds,
             "ssa_operator_rest_client_rate_limiter_duration_seconds",
             "Time for which a write waits because enough writes are under way. It grows after answers with code 429.",
-            buckets=_FAST,
-            registry=self._registry,
         )
-        self.loop_lag = Histogram(
+        self.loop_lag = add(
+            _Seconds,
             "ssa_operator_event_loop_lag_seconds",
             "Delay with which a timer of the event loop runs: how long other work held the loop up.",
-            buckets=_FAST,
-            registry=self._registry,
         )
-        self.suspected_parents = Gauge(
-            "ssa_operator_suspected_parents",
+        self.suspected_parents = add(
+            Gauge,
+            "ssa_operator_suspected_parents{folder,namespace,name}",
             "1 for a parent that is reconciled last and alone, because the process died while it was.",
-            ("folder", "namespace", "name"),
-            registry=self._registry,
         )
-        self.templates_loaded = Gauge(
-            "ssa_operator_templates_loaded",
+        self.templates_loaded = add(
+            Gauge,
+            "ssa_operator_templates_loaded{folder}",
             "1 if the folder's current templates are in use, 0 if they don't load or are gone and the last ones are.",
-            ("folder",),
-            registry=self._registry,
         )
-        self.rollout_in_progress = Gauge(
-            "ssa_operator_rollout_in_progress",
+        self.rollout_in_progress = add(
+            Gauge,
+            "ssa_operator_rollout_in_progress{folder}",
             "1 while a changed template set reaches the parents of the folder in waves. Absent without `rollout`.",
-            ("folder",),
-            registry=self._registry,
         )
-        self.rollout_stopped = Gauge(
-            "ssa_operator_rollout_stopped",
+        self.rollout_stopped = add(
+            Gauge,
+            "ssa_operator_rollout_stopped{folder}",
             "1 while no wave of the folder's rollout begins because parents are not Ready any more.",
-            ("folder",),
-            registry=self._registry,
         )
-        self.rollout_parents = Gauge(
-            "ssa_operator_rollout_parents",
+        self.rollout_parents = add(
+            Gauge,
+            "ssa_operator_rollout_parents{folder}",
             "Parents of this process that the newest rollout of the folder has reached.",
-            ("folder",),
-            registry=self._registry,
         )
-        self.crd_applied = Gauge(
-            "ssa_operator_crd_applied",
+        self.crd_applied = add(
+            Gauge,
+            "ssa_operator_crd_applied{crd}",
             "1 if a CRD of --install-crds is applied, 0 if the API server refuses it or its file can't be read. Absent"
             " without --install-crds and on a standby.",
-            ("crd",),
-            registry=self._registry,
         )
-        self.build_info = Gauge(
-            "ssa_operator_build_info", "1, with the operator's version.", ("version",), registry=self._registry
-        )
+        self.build_info = add(Gauge, "ssa_operator_build_info{version}", "1, with the operator's version.")
         self.build_info.labels(__version__).set(1)
         self._process = ProcessCollector(registry=self._registry)
         # Finding the series by its labels takes longer than to count.
@@ -319,9 +273,9 @@ class Metrics:
             gauge.clear()
         for labels, is_synced in synced.items():
             self.watch_synced.labels(*labels).set(is_synced)
-        for (resource, _), (objects, partial) in caches.items():
+        for (resource, _), (objects, partials) in caches.items():
             self.cache_objects.labels(resource).inc(objects)
-            self.partial_objects.labels(resource).inc(partial)
+            self.partial_objects.labels(resource).inc(partials)
         for labels, count in restarts.items():
             self.watch_restarts.labels(*labels).set(count)
         for labels, age in ages.items():

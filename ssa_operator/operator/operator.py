@@ -115,6 +115,10 @@ class Operator:
         self.mapper = mapper
         self.shared = shared
         self.controllers = shared.controllers
+        self.folders: Mapping[str, Parents] = self.controllers.folders
+        """The parents of every template folder that runs."""
+        self.missing: Mapping[str, str] = self.controllers.missing
+        """Why the other template folders wait."""
         if crds is not None:
             crds.on_change = self.controllers.set_refused_crds
             self.controllers.refused_crds = crds.refused
@@ -155,16 +159,6 @@ class Operator:
     def ready(self) -> bool:
         """Whether it serves every folder whose resource the cluster serves, in each namespace that it may read."""
         return self.controllers.ready
-
-    @property
-    def folders(self) -> Mapping[str, Parents]:
-        """The parents of every template folder that runs."""
-        return self.controllers.folders
-
-    @property
-    def missing(self) -> Mapping[str, str]:
-        """Why the other template folders wait."""
-        return self.controllers.missing
 
     @property
     def missing_permissions(self) -> tuple[PermissionNeed, ...]:

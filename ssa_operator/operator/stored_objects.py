@@ -85,7 +85,7 @@ async def plan_crds(
     """What these CRDs would do to the objects of the cluster. Raises ApiError and CredentialsError."""
     plans: list[CRDPlan] = []
     for document in documents:
-        live = await client.find(RESOURCE, document.body["metadata"]["name"])
+        live = await client.find(RESOURCE, document.identity.name)
         if live is not None:
             plans.append(await _plan_crd(client, live.body, document.body, converter_of))
     return _sum(plans)

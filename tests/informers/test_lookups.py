@@ -48,13 +48,6 @@ from tests.operator.limited_accounts import BASICS, acting_as, allowed
 pytestmark = pytest.mark.cluster
 
 
-class IgnoringListener:
-    """Ignores all changes."""
-
-    def lookup_changed(self, parent_uid: str, cause: Cause) -> None:
-        pass
-
-
 async def until_queue_is_done(desk: Desk, name: str) -> None:
     """Return when everything in the work queue is done, because one worker reconciles a new parent after that."""
     await desk.apply_until_ready(echo(name))
@@ -541,7 +534,7 @@ async def test_a_kind_is_not_absent_while_discovery_lags_behind_its_crd(client: 
     crd = (await client.get(RESOURCE, ECHOES)).body
     crds = CRDInformer(client, lambda _name, _kind: None)
     empty_mapper = RESTMapper(client)
-    informers = LookupInformers(client, empty_mapper, crds, IgnoringListener(), limited_to_namespaces=True)
+    informers = LookupInformers(client, empty_mapper, crds, lambda *_: None, limited_to_namespaces=True)
     query = Lookup(api_version="example.com/v1", kind="Echo", namespace=desk.namespace, name="web")
     assert informers.answer(query).absent
     crds.reflector.cache.upsert(LiveObject.of(crd))

@@ -113,14 +113,6 @@ CRDS = DECODED_LIMIT + 50
 PARENTS = 20
 
 
-class Listener:
-    def __init__(self) -> None:
-        self.requeued: list[str] = []
-
-    def lookup_changed(self, parent_uid: str, cause: Cause) -> None:  # noqa: ARG002
-        self.requeued.append(parent_uid)
-
-
 def crd(plural: str, kind: str, *, established: bool = True, number: int = 1, **served: bool) -> dict[str, Any]:
     found = definition(plural, "t.example.com", kind)
     (version,) = found["spec"]["versions"]
@@ -139,12 +131,12 @@ async def test_no_question_decodes_a_crd_however_many_parents_ask(
     monkeypatch: pytest.MonkeyPatch, refreshes: int
 ) -> None:
     async with scripted(no_groups) as client:
-        crds, mapper, listener = CRDInformer(client, lambda _name, _kind: None), RESTMapper(client), Listener()
+        crds, mapper, requeued = CRDInformer(client, lambda _name, _kind: None), RESTMapper(client), list[str]()
         bodies = DecodedBodies()
         for number in range(CRDS):
             body = encode(crd(f"items{number}", f"Item{number}", v1=True))
             crds.reflector.cache.upsert(LiveObject(body, decoded_bodies=bodies))
-        served = ServedKinds(client, mapper, crds, listener)
+        served = ServedKinds(client, mapper, crds, lambda uid, _: requeued.append(uid))
         await mapper.discover()
         decoded: list[bytes] = []
         decode = live_object._decode_body
@@ -162,13 +154,13 @@ async def test_no_question_decodes_a_crd_however_many_parents_ask(
             mapper.invalidate()
             await served.refresh()
             assert all(map(served.is_current, dependents))
-        assert (len(decoded), listener.requeued) == (0, [])
+        assert (len(decoded), requeued) == (0, [])
 
 
 async def test_only_the_parents_that_asked_for_a_kind_are_requeued_when_its_answer_changes() -> None:
     async with scripted(no_groups) as client:
-        crds, listener = CRDInformer(client, lambda _name, _kind: None), Listener()
-        served = ServedKinds(client, RESTMapper(client), crds, listener)
+        crds, requeued = CRDInformer(client, lambda _name, _kind: None), list[str]()
+        served = ServedKinds(client, RESTMapper(client), crds, lambda uid, _: requeued.append(uid))
         one, other = ApiKind("t.example.com/v1", "Item"), ApiKind("t.example.com/v1", "Other")
         served.set_uses(Dependent("a", Cause.TEMPLATE), {one: False, other: False})
         served.set_uses(Dependent("b", Cause.CHILD), {other: False})
@@ -176,7 +168,7 @@ async def test_only_the_parents_that_asked_for_a_kind_are_requeued_when_its_answ
         served.forget("c")
         crds.reflector.cache.upsert(LiveObject.of(crd("items", "Item", v1=True)))
         await served.refresh()
-        assert listener.requeued == ["a"]
+        assert requeued == ["a"]
         assert served.asked_for(GroupKind("t.example.com", "Item"))
         served.set_uses(Dependent("a", Cause.TEMPLATE), {})
         assert not served.asked_for(GroupKind("t.example.com", "Item"))

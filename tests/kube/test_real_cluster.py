@@ -362,12 +362,6 @@ class Answers(NoObserver):
         self.codes.append(code)
 
 
-async def test_legacy_discovery_finds_the_same_resources_as_aggregated(client: Client) -> None:
-    aggregated, classic = RESTMapper(client), RESTMapper(client)
-    classic._aggregated = False
-    assert set(await aggregated.resources()) == set(await classic.resources())
-
-
 # Watches
 
 

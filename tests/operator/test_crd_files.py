@@ -235,7 +235,12 @@ def test_only_a_crd_of_a_template_folder_is_told_once_what_its_status_lacks(tmp_
 
     crds = [
         Document(
-            body={"metadata": {"name": name}, "spec": {"versions": [version("v1alpha1"), version("v1")]}},
+            body={
+                "apiVersion": "apiextensions.k8s.io/v1",
+                "kind": "CustomResourceDefinition",
+                "metadata": {"name": name},
+                "spec": {"versions": [version("v1alpha1"), version("v1")]},
+            },
             location=SourceLocation("crds/all.yaml", 1),
             location_of=lambda _: SourceLocation("crds/all.yaml", 1),
         )

@@ -9,7 +9,7 @@ import pytest
 
 from ssa_operator.informers.parents import ParentKey
 from ssa_operator.objects.causes import Cause
-from ssa_operator.operator.event_router import EventRouter, Informers
+from ssa_operator.operator.event_router import EventRouter
 from ssa_operator.operator.queue import Queue
 from tests.objects.example_objects import PARENT_UID, parent
 
@@ -35,10 +35,10 @@ def test_an_object_requeues_the_parent_of_its_label_only_where_that_may_have_a_c
 ) -> None:
     """Whoever may create objects in another namespace can give them the label."""
     queue = Added()
-    informers = SimpleNamespace(
-        may_have_children_elsewhere=lambda key: elsewhere and key == KEY, unread_namespaces=frozenset
-    )
-    router = EventRouter(cast("Queue[ParentKey]", cast(Any, queue)), cast(Informers, informers))
+    folder = SimpleNamespace(settings=SimpleNamespace(cluster_scope=elsewhere))
+    parents = SimpleNamespace(folder=folder, find=lambda *_: parent())
+    controllers: Any = SimpleNamespace(folders={KEY.folder: parents})
+    router = EventRouter(cast("Queue[ParentKey]", cast(Any, queue)), controllers)
     router.parent_added(parent(), KEY)
     router.child_changed(PARENT_UID, namespace)
     assert queue.keys == ([(KEY, Cause.CHILD)] if requeued else [])

@@ -18,9 +18,8 @@ import msgspec
 
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
-from ssa_operator.kube.api.errors import Unreachable
 from ssa_operator.kube.api.resource import Resource
-from ssa_operator.objects.json_codec import decoder, encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.kinds import Permission
 
 _GROUP = "authorization.k8s.io"
@@ -120,8 +119,4 @@ async def _is_allowed(client: Client, attributes: Mapping[str, Any], subject: Su
 async def _send(client: Client, kind: Resource, spec: Mapping[str, Any], review: type[_Review]) -> _Review:
     body = encode({"apiVersion": kind.api_version, "kind": kind.kind, "spec": spec})
     request = replace(calls.create(kind, "", body), idempotent=True, review=True, confidential=True)
-    response = await client.send(request)
-    try:
-        return decoder(review)(response.body)
-    except msgspec.DecodeError as error:
-        raise Unreachable(request.subject, f"the answer is not a {kind.kind}: {error}", sent=True) from error
+    return await client.read(request, review)

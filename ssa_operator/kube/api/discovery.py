@@ -1,9 +1,8 @@
 """Finds the resource of a kind or name through the API server's discovery, and caches what it finds.
 
 Promises:
-- One discovery is two requests (aggregated discovery, KEP-3352). Without aggregated discovery it is one request for
-  each group version. An aggregated document that has not changed is not sent again, and a group of it that has not
-  changed is not read again.
+- One discovery is two requests (aggregated discovery, KEP-3352). A document that has not changed is not sent again, and
+  a group of it that has not changed is not read again.
 - An unknown kind causes a new discovery, at most one every `PAUSE` seconds. After `invalidate` the next call discovers.
 - The CRD of a kind that no call has asked for yet causes at most one discovery every `PAUSE` seconds: a cluster may get
   thousands of CRDs at once, each of which changes several times. The first call that asks for the kind discovers.
@@ -22,7 +21,6 @@ import hashlib
 import logging
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
-from typing import TypeVar
 
 import msgspec
 
@@ -30,9 +28,9 @@ from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError, Unreachable
 from ssa_operator.kube.api.resource import Resource
+from ssa_operator.kube.api.transport import decoded
 from ssa_operator.kube.clock import SYSTEM, Clock
 from ssa_operator.objects.identity import GroupKind, join_api_version
-from ssa_operator.objects.json_codec import decoder
 from ssa_operator.objects.kinds import unknown_kind_hint
 
 log = logging.getLogger(__name__)
@@ -43,9 +41,8 @@ PAUSE = 2.0
 _ASKED_LIMIT = 10_000
 """Number of remembered kinds that calls asked for. Beyond it, every kind counts as asked for."""
 
-_AGGREGATED = ",".join(
-    f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList" for version in ("v2", "v2beta1")
-)
+_PATHS = ("/api", "/apis")
+_ACCEPT = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
 
 class UnknownKind(Exception):  # noqa: N818 - it is a fact about the cluster as often as an error
@@ -93,33 +90,6 @@ class _Groups(msgspec.Struct):
     """Each is a `_Group`."""
 
 
-class _LegacyVersion(msgspec.Struct):
-    version: str
-
-
-class _LegacyGroup(msgspec.Struct, rename="camel"):
-    name: str
-    versions: list[_LegacyVersion]
-    preferred_version: _LegacyVersion | None = None
-
-
-class _LegacyGroups(msgspec.Struct):
-    groups: list[_LegacyGroup] = []
-
-
-class _LegacyResource(msgspec.Struct, rename="camel"):
-    name: str
-    kind: str
-    namespaced: bool
-    singular_name: str = ""
-    short_names: list[str] | None = None
-    verbs: list[str] | None = None
-
-
-class _LegacyResources(msgspec.Struct):
-    resources: list[_LegacyResource] | None = None
-
-
 def _resources(group: _Group) -> Iterator[Resource]:
     for version in group.versions:
         for each in version.resources:
@@ -144,17 +114,6 @@ def _failures(group: _Group) -> Iterator[str]:
             yield f"{join_api_version(group.metadata.name, version.version)} is {version.freshness.lower()}"
 
 
-Document = TypeVar("Document")
-
-
-def _decoded(body: bytes | msgspec.Raw, type_: type[Document], path: str) -> Document:
-    """A discovery document. Raises ApiError if the answer is not one: a proxy may have cut it off."""
-    try:
-        return decoder(type_)(body)
-    except msgspec.DecodeError as error:
-        raise Unreachable(f"GET {path}", f"the answer can't be read: {error}", sent=True) from error
-
-
 class _DiscoveredGroup(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     resources: tuple[Resource, ...]
@@ -164,7 +123,7 @@ class _DiscoveredGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 def _discovered_group(encoded: msgspec.Raw, path: str) -> _DiscoveredGroup:
     """Raises ApiError if it can't be read."""
-    group = _decoded(encoded, _Group, path)
+    group = decoded(encoded, _Group, f"GET {path}")
     return _DiscoveredGroup(
         name=group.metadata.name,
         resources=tuple(_resources(group)),
@@ -194,7 +153,6 @@ class RESTMapper:
         self._discovered_at: float | None = None
         self._valid = False
         self._invalidated = False
-        self._aggregated = True
         self._by_kind: dict[GroupKind, dict[str, Resource]] = {}
         self._by_name: dict[str, Resource] = {}
         self._documents: dict[str, _Discovered] = {}
@@ -317,30 +275,26 @@ class RESTMapper:
 
     async def _discover(self) -> _Discovered | None:
         """What the cluster serves, None if nothing has changed since the last discovery."""
-        if self._aggregated:
-            before, paths = self._documents, ("/api", "/apis")
-            found = [each for each in await asyncio.gather(*map(self._get_aggregated, paths)) if each is not None]
-            if len(found) == len(paths):
-                self._documents = dict(zip(paths, found, strict=True))
-                if all(self._documents[path] is before.get(path) for path in paths):
-                    return None
-                core, groups = found
-                return _Discovered(
-                    resources=(*core.resources, *groups.resources), failing={**core.failing, **groups.failing}
-                )
-            self._aggregated = False
-        return await self._discover_legacy()
+        before = self._documents
+        found = await asyncio.gather(*map(self._get_document, _PATHS))
+        self._documents = dict(zip(_PATHS, found, strict=True))
+        if all(self._documents[path] is before.get(path) for path in _PATHS):
+            return None
+        core, groups = found
+        return _Discovered(resources=(*core.resources, *groups.resources), failing={**core.failing, **groups.failing})
 
-    async def _get_aggregated(self, path: str) -> _Discovered | None:
-        """One document; the known one if it has not changed. None without aggregated discovery."""
+    async def _get_document(self, path: str) -> _Discovered:
+        """One document; the known one if it has not changed."""
         known = self._documents.get(path)
-        accept, etag = f"{_AGGREGATED},application/json", known.etag if known is not None else ""
-        response = await self._client.send(calls.raw_get(path, accept=accept, if_none_match=etag))
+        etag = known.etag if known is not None else ""
+        response = await self._client.send(calls.raw_get(path, accept=_ACCEPT, if_none_match=etag))
         if known is not None and response.status == HTTPStatus.NOT_MODIFIED:
             return known
-        document = _decoded(response.body, _Groups, path)
+        document = decoded(response.body, _Groups, f"GET {path}")
         if document.kind != "APIGroupDiscoveryList":
-            return None
+            raise Unreachable(
+                f"GET {path}", "the answer is not aggregated discovery, which Kubernetes has since 1.30", sent=True
+            )
         known_groups = known.groups if known is not None else {}
         digests = {hashlib.sha256(encoded).digest(): encoded for encoded in document.items}
         groups = {
@@ -352,50 +306,6 @@ class RESTMapper:
             etag=response.etag,
             groups=groups,
         )
-
-    async def _discover_legacy(self) -> _Discovered:
-        response = await self._client.send(calls.raw_get("/apis"))
-        versions = [("", "v1")]
-        for group in _decoded(response.body, _LegacyGroups, "/apis").groups:
-            preferred = group.preferred_version.version if group.preferred_version else ""
-            ordered = sorted((each.version for each in group.versions), key=lambda version: version != preferred)
-            versions += [(group.name, version) for version in ordered]
-        failing: dict[str, str] = {}
-        found = await asyncio.gather(*(self._discover_legacy_version(*each, failing) for each in versions))
-        return _Discovered(
-            resources=tuple([resource for resources in found for resource in resources]), failing=failing
-        )
-
-    async def _discover_legacy_version(self, group: str, version: str, failing: dict[str, str]) -> list[Resource]:
-        path = f"/apis/{group}/{version}" if group else f"/api/{version}"
-        try:
-            response = await self._client.send(calls.raw_get(path))
-            entries = _decoded(response.body, _LegacyResources, path).resources or []
-        except ApiError as error:
-            if not group:
-                raise
-            failing[group] = str(error)
-            return []
-        subresources: dict[str, set[str]] = {}
-        for entry in entries:
-            plural, slash, subresource = entry.name.partition("/")
-            if slash:
-                subresources.setdefault(plural, set()).add(subresource)
-        return [
-            Resource(
-                group=group,
-                version=version,
-                kind=entry.kind,
-                plural=entry.name,
-                namespaced=entry.namespaced,
-                subresources=frozenset(subresources.get(entry.name, ())),
-                singular=entry.singular_name,
-                short_names=tuple(entry.short_names or ()),
-                verbs=frozenset(entry.verbs or ()),
-            )
-            for entry in entries
-            if "/" not in entry.name
-        ]
 
     def _store(self, found: _Discovered) -> None:
         """Replace the cache. Groups whose discovery fails now keep their cached resources."""

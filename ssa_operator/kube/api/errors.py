@@ -150,22 +150,8 @@ class ApiError(Exception):
         super().__init__(request, status)
         self.request = request
         self.status = status
-
-    @property
-    def code(self) -> int:
-        return self.status.code
-
-    @property
-    def reason(self) -> str:
-        return self.status.reason
-
-    @property
-    def message(self) -> str:
-        return self.status.message
-
-    @property
-    def causes(self) -> tuple[StatusCause, ...]:
-        return self.status.causes
+        self.code, self.reason, self.message, self.causes = status.code, status.reason, status.message, status.causes
+        self.retry_after = status.retry_after
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -177,11 +163,6 @@ class ApiError(Exception):
     def words(self) -> ServerWords:
         """The message and the causes, before redaction: for decisions, and never to be shown."""
         return self.status.words or ServerWords(self.message, self.causes)
-
-    @property
-    def retry_after(self) -> float | None:
-        """Seconds that the server asks to wait, None if it doesn't."""
-        return self.status.retry_after
 
     @property
     def denied(self) -> bool:

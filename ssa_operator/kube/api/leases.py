@@ -22,7 +22,7 @@ from ssa_operator.kube.api.errors import ApiError, Unreachable
 from ssa_operator.kube.api.request import Request, Scope
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.api.transport import Transport
-from ssa_operator.objects.json_codec import decoder, encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.lease import Lease
 
 LEASES = Resource(
@@ -41,9 +41,6 @@ class _Spec(msgspec.Struct, rename="camel"):
 class _Object(msgspec.Struct):
     metadata: dict[str, Any]
     spec: _Spec = msgspec.field(default_factory=_Spec)
-
-
-_decode = decoder(_Object)
 
 
 def new_identity() -> str:
@@ -106,13 +103,9 @@ class LeaseAccess:
     async def _send(self, request: Request) -> Lease:
         try:
             async with asyncio.timeout(self._timeout):
-                response = await self._transport.send(request)
+                return _lease(await self._transport.read(request, _Object))
         except TimeoutError:
             raise Unreachable(request.subject, f"no answer in {self._timeout:g} s", sent=True) from None
-        try:
-            return _lease(_decode(response.body))
-        except msgspec.DecodeError as error:
-            raise Unreachable(request.subject, f"the answer is not a Lease: {error}", sent=True) from error
 
     def _body(self, lease: Lease) -> dict[str, Any]:
         # Without managedFields in a PUT, the API server keeps the stored ones.

@@ -8,14 +8,14 @@ Promises:
 from __future__ import annotations
 
 import asyncio
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
-from ssa_operator.kube.api.errors import ApiError, Unreachable
-from ssa_operator.objects.json_codec import decoder
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.transport import decoded
 
 _ROOT = "/openapi/v3"
 
@@ -34,15 +34,16 @@ class _Index(msgspec.Struct):
 async def read_openapi(client: Client) -> tuple[str, list[dict[str, Any]]]:
     """The version of Kubernetes (1.36), and the documents of all group versions. Raises ApiError."""
     version = await read_version(client)
-    index = await _read(client, _ROOT, _Index)
+    index = await client.read(calls.raw_get(_ROOT), _Index)
     limit = asyncio.Semaphore(_PARALLEL)
 
     async def read(path: str) -> dict[str, Any] | None:
         try:
             async with limit:
                 # While the first or the last CRD of a group comes or goes, its document is empty for a moment.
-                body = (await client.send(calls.raw_get(f"{_ROOT}/{path}"))).body
-                return _decoded(path, body, dict[str, Any]) if body else None
+                request = calls.raw_get(f"{_ROOT}/{path}")
+                body = (await client.send(request)).body
+                return decoded(body, dict[str, Any], request.subject) if body else None
         except ApiError as error:
             if error.unknown_resource:
                 return None
@@ -56,21 +57,7 @@ async def read_openapi(client: Client) -> tuple[str, list[dict[str, Any]]]:
 async def read_group_version(client: Client, api_version: str) -> dict[str, Any]:
     """The document of one group version (apps/v1, or v1). Raises ApiError."""
     path = f"apis/{api_version}" if "/" in api_version else f"api/{api_version}"
-    return await _read(client, f"{_ROOT}/{path}", dict[str, Any])
-
-
-_Document = TypeVar("_Document")
-
-
-async def _read(client: Client, path: str, type_: type[_Document]) -> _Document:
-    return _decoded(path, (await client.send(calls.raw_get(path))).body, type_)
-
-
-def _decoded(path: str, body: bytes, type_: type[_Document]) -> _Document:
-    try:
-        return decoder(type_)(body)
-    except msgspec.DecodeError as error:
-        raise Unreachable(f"GET {path}", f"the answer can't be read: {error}", sent=True) from error
+    return await client.read(calls.raw_get(f"{_ROOT}/{path}"), dict[str, Any])
 
 
 _GROUP_VERSION = 2
@@ -82,14 +69,7 @@ class _ServerVersion(msgspec.Struct):
     minor: str
 
 
-_decode = decoder(_ServerVersion)
-
-
 async def read_version(client: Client) -> str:
     """The version of the API server, as in 1.36. Raises ApiError."""
-    body = (await client.send(calls.raw_get("/version"))).body
-    try:
-        found = _decode(body)
-    except msgspec.DecodeError as error:
-        raise Unreachable("GET /version", f"the answer can't be read: {error}", sent=True) from error
+    found = await client.read(calls.raw_get("/version"), _ServerVersion)
     return f"{found.major}.{found.minor.rstrip('+')}"

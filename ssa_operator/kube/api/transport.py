@@ -27,9 +27,10 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from functools import partial
 from http import HTTPStatus
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import aiohttp
+import msgspec
 from msgspec import Struct
 from yarl import URL
 
@@ -40,6 +41,7 @@ from ssa_operator.kube.api.redaction import redacted_warning
 from ssa_operator.kube.api.request import Request
 from ssa_operator.kube.auth.credentials import Credentials
 from ssa_operator.kube.clock import SYSTEM, Clock
+from ssa_operator.objects.json_codec import decoder
 from ssa_operator.objects.secret_fields import NO_SECRETS, VALUES, ParentSecrets
 
 CONNECT_TIMEOUT = 5.0
@@ -75,6 +77,17 @@ class Response(Struct, frozen=True, kw_only=True):
     etag: str = ""
     """The version of the body, '' if the API server gave none."""
     warnings: tuple[str, ...] = ()
+
+
+Document = TypeVar("Document")
+
+
+def decoded(body: bytes | msgspec.Raw, type_: type[Document], subject: str) -> Document:
+    """The answer to a request. Raises Unreachable if it is of another type: a proxy may have cut it off."""
+    try:
+        return decoder(type_)(body)
+    except msgspec.DecodeError as error:
+        raise Unreachable(subject, f"the answer can't be read: {error}", sent=True) from error
 
 
 class RequestObserver(Protocol):
@@ -179,6 +192,10 @@ class Transport:
                 self.observer.retried(request, error.code)
             attempt += 1
             await self._clock.sleep(delay)
+
+    async def read(self, request: Request, type_: type[Document]) -> Document:
+        """`send`, and the answer decoded. Raises ApiError and CredentialsError."""
+        return decoded((await self.send(request)).body, type_, request.subject)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:

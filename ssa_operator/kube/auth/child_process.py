@@ -34,7 +34,7 @@ _POLL = 0.02
 
 
 class ProgramError(Exception):
-    """A program did not finish in time, or wrote too much. The text has the end of its standard error."""
+    """A program failed, did not finish in time, or wrote too much. The text has the end of its standard error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,19 +51,10 @@ class Program:
     """Whether it reads the operator's standard input, and the user sees its standard error at once."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompletedProgram:
-    """A program that finished in time."""
-
-    output: bytes = field(repr=False)
-    """Its standard output."""
-
-    failure: str
-    """The exit code in words and the end of standard error, '' for exit code 0."""
-
-
-async def run(program: Program, *, deadline: float) -> CompletedProgram:
-    """Run a program to its end. Raises ProgramError, or OSError if it can't be started. `deadline` is in seconds."""
+async def run(program: Program, *, deadline: float) -> bytes:
+    """The standard output of a program that ran to its end. Raises ProgramError, or OSError if it can't be started.
+    `deadline` is in seconds.
+    """
     transport, reader = await _start(program)
     finished = False
     try:
@@ -89,10 +80,9 @@ async def run(program: Program, *, deadline: float) -> CompletedProgram:
                 await _end_group(transport.get_pid(), reader)
         finally:
             transport.close()
-    code = transport.get_returncode()
-    assert code is not None
-    failure = f"exited with code {code}{_error_end(reader)}" if code else ""
-    return CompletedProgram(output=bytes(reader.output), failure=failure)
+    if code := transport.get_returncode():
+        raise ProgramError(f"exited with code {code}{_error_end(reader)}")
+    return bytes(reader.output)
 
 
 async def _start(program: Program) -> tuple[asyncio.SubprocessTransport, _Reader]:

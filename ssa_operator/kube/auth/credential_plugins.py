@@ -68,7 +68,7 @@ class ExecPlugin:
         """Run the plugin and return the token or certificate that it prints. Raises CredentialsError."""
         plugin = self._program(terminal=sys.stdin is not None and sys.stdin.isatty())
         try:
-            completed = await program.run(plugin, deadline=DEADLINE)
+            output = await program.run(plugin, deadline=DEADLINE)
         except FileNotFoundError as error:
             hint = f"; {self.settings['installHint']}" if self.settings.get("installHint") else ""
             raise CredentialsError(f"{self._name} is not installed{hint}") from error
@@ -76,9 +76,7 @@ class ExecPlugin:
             raise CredentialsError(f"{self._name} {error}") from error
         except (OSError, ValueError) as error:  # ValueError: a NUL in an argument
             raise CredentialsError(f"{self._name} can't be run: {error}") from error
-        if completed.failure:
-            raise CredentialsError(f"{self._name} {completed.failure}")
-        return self._read(completed.output)
+        return self._read(output)
 
     def _program(self, *, terminal: bool) -> Program:
         version = self.settings.get("apiVersion")
@@ -175,12 +173,9 @@ class AuthProvider:
             stdin=json.dumps({"settings": self.settings, "folder": str(self.folder)}, default=str).encode(),
         )
         try:
-            completed = await program.run(renewal, deadline=PROVIDER_DEADLINE)
+            answer = json.loads(await program.run(renewal, deadline=PROVIDER_DEADLINE))
         except (OSError, ProgramError) as error:
             raise CredentialsError(f"{name} {error}") from error
-        if completed.failure:
-            raise CredentialsError(f"{name} {completed.failure}")
-        answer = json.loads(completed.output)
         self.settings = answer["settings"]
         return FetchedCredential(headers={"Authorization": answer["authorization"]}, expires=answer["expires"])
 

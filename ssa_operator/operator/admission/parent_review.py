@@ -34,9 +34,6 @@ from ssa_operator.reconcile.plan import steps_of
 from ssa_operator.reconcile.secrets.redacted_report import redacted_steps
 from ssa_operator.reconcile.step import FailureReason
 
-HANDLER = "admission"
-"""The name of a parent's judgement in logs."""
-
 _DEFINITE = frozenset({FailureReason.INVALID_MANIFEST, FailureReason.DEPENDENCY_CYCLE})
 """The refusals of a plan that only a change of the parent or its templates can end."""
 

@@ -35,14 +35,7 @@ from ssa_operator.operator.admission.rules import (
 from ssa_operator.operator.operator import Operator
 from ssa_operator.operator.permissions.operator_needs import CONFIGURATION
 from ssa_operator.operator.webhooks.registered_webhook import RegisteredWebhook
-from ssa_operator.operator.webhooks.shared_certificate import (
-    CertificateStore,
-    OwnCertificate,
-    SharedCertificate,
-    WebhookCertificate,
-)
-from ssa_operator.operator.webhooks.webhook_address import WebhookAddress
-from ssa_operator.operator.webhooks.webhook_server import WebhookKind
+from ssa_operator.operator.webhooks.shared_certificate import KeptCertificate
 
 log = logging.getLogger("ssa_operator")
 
@@ -71,19 +64,18 @@ _PATHS = SecretFields((("webhooks",),))
 class Webhook(RegisteredWebhook):
     """The webhook of an operator that listens on `host` (None: all addresses) and `port`."""
 
-    kind = WebhookKind(path="validate", requests=MAX_REQUESTS, size=MAX_BYTES, deadline=ANSWER_DEADLINE)
+    path, requests, size, deadline = "validate", MAX_REQUESTS, MAX_BYTES, ANSWER_DEADLINE
     name = "webhook"
-    not_registered = "the webhook is not registered: %s"
 
     def __init__(self, operator: Operator, host: str | None, port: int, clock: Clock = SYSTEM) -> None:
         super().__init__(operator, host, port, operator.options.admission_service, clock)
         self._review = ParentReview(operator)
         self._turn = asyncio.Lock()
 
-    def _store(self, client: Client) -> CertificateStore:
+    def _kept(self, client: Client) -> KeptCertificate:
         if self._service is not None:
-            return SharedCertificate(client, self._operator.namespace, self._clock.now)
-        return OwnCertificate(self._url_host, self._clock.now)
+            return KeptCertificate(client, self._operator.namespace, self._clock.now)
+        return KeptCertificate(None, self._operator.namespace, self._clock.now, host=self._url_host)
 
     async def _answer(self, body: bytes) -> dict[str, Any]:
         asked = admission.REVIEWS.read(body)
@@ -98,12 +90,12 @@ class Webhook(RegisteredWebhook):
             why = "the operator failed to judge it"
         return admission.answer(asked.uid, warning=f"ssa-operator did not check this object: {why}")
 
-    async def _register(self, client: Client, address: WebhookAddress, certificate: WebhookCertificate) -> bool:
+    async def _register(self, client: Client, config: dict[str, Any]) -> bool:
         served = [parents.served.resource for parents in self._operator.folders.values()]
         options = self._operator.options
         made = webhook(
             webhook_name(self._operator.namespace),
-            address.client_config(certificate.authorities),
+            config,
             [JudgedResource(each.group, each.version, each.plural, each.namespaced) for each in served],
             options.namespaces,
             options.selector,

@@ -42,7 +42,9 @@ class LeadershipLost(Exception):  # noqa: N818 - it is an event, and the operato
 
 
 class Leadership:
-    """The part of this replica in the election of one Lease. `elapsed` is the fence's clock."""
+    """The part of this replica in the election of one Lease. `elapsed` is the fence's clock. `purpose` begins the lines
+    of the log, whose usual ones have the `level`.
+    """
 
     def __init__(
         self,
@@ -53,6 +55,8 @@ class Leadership:
         identity: str = "",
         clock: Clock = SYSTEM,
         elapsed: Callable[[], float] = uptime,
+        purpose: str = "leader election",
+        level: int = logging.INFO,
     ) -> None:
         self.access = access
         self.acquired = asyncio.Event()
@@ -60,6 +64,8 @@ class Leadership:
         self._fence = fence
         self._clock = clock
         self._elapsed = elapsed
+        self._purpose = purpose
+        self._level = level
         self._election = Election(identity=identity or new_identity(), timing=timing)
         self._known = False
         self._failure = ""
@@ -83,7 +89,7 @@ class Leadership:
 
     async def run(self) -> None:
         """Acquire the Lease, and renew it until it is lost, which raises LeadershipLost; or until cancelled."""
-        log.info("leader election: this replica is %s, and waits for %s", self.identity, self.access)
+        self._log("this replica is %s, and waits for %s", self.identity, self.access)
         try:
             while True:
                 started = self._elapsed()
@@ -103,16 +109,18 @@ class Leadership:
         """Release the Lease if this replica leads, so that another one takes over at once. No write of this process may
         be under way.
         """
-        released = to_release(self._election, self._clock.now()) if self.leads else None
-        self._fence.close()
-        self._election = stepped_down(self._election)
-        if released is None:
-            return
+        election, leads = self._election, self.leads
+        self.close()
         try:
-            await self.access.write(released)
-            log.info("leader election: released %s", self.access)
+            if leads and not self._known:
+                # A renewal was cancelled, and the API server may have stored it.
+                election = observe(election, await self.access.get(), self._elapsed())
+            released = to_release(election, self._clock.now()) if leads else None
+            if released is not None:
+                await self.access.write(released)
+                self._log("released %s", self.access)
         except (ApiError, CredentialsError) as error:
-            log.warning("leader election: %s was not released, and expires: %s", self.access, error)
+            log.warning("%s: %s was not released, and expires: %s", self._purpose, self.access, error)
 
     def close(self) -> None:
         """Send no further write. The Lease expires."""
@@ -145,7 +153,9 @@ class Leadership:
 
     async def _write(self) -> None:
         began, led = self._elapsed(), self._election.leads
+        self._known = False
         lease = await self.access.write(to_acquire(self._election, self._clock.now()))
+        self._known = True
         self._election = written(self._election, lease, began)
         if self._elapsed() >= self._election.writes_until:
             # The answer came too late, or the process was stopped meanwhile.
@@ -155,7 +165,7 @@ class Leadership:
             return
         self._fence.open_until(self._election.writes_until)
         if not led:
-            log.info("leader election: leads, by %s", self.access)
+            self._log("leads, by %s", self.access)
             self.acquired.set()
             await self._stop_watching()
 
@@ -172,7 +182,7 @@ class Leadership:
         holder = lease.holder if lease is not None else ""
         if holder != self._holder:
             self._holder = holder
-            log.info("leader election: %s leads; this replica is a standby", holder or "another replica")
+            self._log("%s leads; this replica is a standby", holder or "another replica")
         if self._watching is None:
             self._watching = asyncio.create_task(self._watch(), name=f"watch {self.access}")
 
@@ -186,9 +196,9 @@ class Leadership:
                         self._wake_up.set()
             except (ApiError, CredentialsError) as error:
                 if isinstance(error, ApiError) and error.terminal:
-                    log.info("leader election: %s is polled, because it can't be watched: %s", self.access, error)
+                    self._log("%s is polled, because it can't be watched: %s", self.access, error)
                     return
-                log.debug("leader election: %s", error)
+                log.debug("%s: %s", self._purpose, error)
             self._wake_up.set()
             await self._clock.sleep(self._election.timing.retry_period)
 
@@ -212,5 +222,8 @@ class Leadership:
             # Another replica was faster.
             return
         if str(error) != self._failure:
-            log.warning("leader election: %s", error)
+            log.warning("%s: %s", self._purpose, error)
         self._failure = str(error)
+
+    def _log(self, text: str, *values: object) -> None:
+        log.log(self._level, f"%s: {text}", self._purpose, *values)

@@ -19,7 +19,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -65,16 +65,34 @@ async def run_operator(
     options: Options, target: Target, crds: Sequence[Path] | None, pages: MakePages | None = None
 ) -> None:
     """Run an operator until SIGINT or SIGTERM. It installs the CRDs of these folders and of its templates, unless
-    `crds` is None.
+    `crds` is None. With leader election, it writes only while it holds the Lease.
     """
     raise_open_files()
-    if options.leader_election is not None:
-        await _run_replica(options, options.leader_election, target, crds, pages)
-        return
-    async with connect(target) as client:
+    timing = options.leader_election
+    fence = None if timing is None else WriteFence()
+    async with connect(target, fence) as client, Transport(client.credentials) as transport:
         await _check_impersonation(client, options)
-        installer = None if crds is None else await install(client, crds, options.templates)
-        operator = Operator(client, RESTMapper(client), options, parent_file=ParentFile.open(), crds=installer)
+        installer = None if crds is None else _installer(client, crds, options.templates)
+
+        async def prepare() -> None:
+            if installer is not None:
+                await _installed(installer)
+
+        leadership = None
+        if timing is not None and fence is not None:
+            # A replica that leads installs the CRDs.
+            leadership = Leadership(_lease(transport, client, options, timing), fence, timing)
+        else:
+            await prepare()
+        operator = Operator(
+            client,
+            RESTMapper(client),
+            options,
+            leadership=leadership,
+            prepare=prepare if leadership is not None else None,
+            parent_file=ParentFile.open(),
+            crds=installer,
+        )
         await serve(operator, stop_on_signal(), pages)
 
 
@@ -86,39 +104,12 @@ async def _check_impersonation(client: Client, options: Options) -> None:
         raise CommandError("--impersonate can't be used with a kubeconfig whose user has `as`; remove one of them")
 
 
-async def _run_replica(
-    options: Options,
-    timing: LeaseTiming,
-    target: Target,
-    crds: Sequence[Path] | None,
-    pages: MakePages | None,
-) -> None:
-    """Run an operator that writes only while it holds the Lease. It installs its CRDs only then, too."""
-    fence = WriteFence()
-    async with connect(target, fence) as client, Transport(client.credentials) as transport:
-        await _check_impersonation(client, options)
-        namespace = options.installation.namespace or client.credentials.namespace
-        name = LEASE if options.shard is None else lease_name(options.shard.index)
-        labels = {} if options.shard is None else shard_lease_labels(options.shard)
-        access = LeaseAccess(transport, namespace, name, timeout=timing.request_timeout, labels=labels)
-
-        installer = None if crds is None else _installer(client, crds, options.templates)
-
-        async def prepare() -> None:
-            if installer is not None:
-                await _installed(installer)
-
-        leadership = Leadership(access, fence, timing)
-        operator = Operator(
-            client,
-            RESTMapper(client),
-            options,
-            leadership=leadership,
-            prepare=prepare,
-            parent_file=ParentFile.open(),
-            crds=installer,
-        )
-        await serve(operator, stop_on_signal(), pages)
+def _lease(transport: Transport, client: Client, options: Options, timing: LeaseTiming) -> LeaseAccess:
+    """The Lease of the leader of all replicas, or of those of a shard."""
+    namespace = options.installation.namespace or client.credentials.namespace
+    name = LEASE if options.shard is None else lease_name(options.shard.index)
+    labels = {} if options.shard is None else shard_lease_labels(options.shard)
+    return LeaseAccess(transport, namespace, name, timeout=timing.request_timeout, labels=labels)
 
 
 async def serve(operator: Operator, stop: asyncio.Event, pages: MakePages | None = None) -> None:
@@ -131,7 +122,7 @@ async def serve(operator: Operator, stop: asyncio.Event, pages: MakePages | None
         async with asyncio.TaskGroup() as group:
             servers = [
                 group.create_task(_serve_http(operator, pages), name="http"),
-                group.create_task(_serve_webhook(operator), name="admission"),
+                group.create_task(_serve_admission(operator), name="admission"),
                 group.create_task(_serve_conversions(operator), name="conversion"),
                 group.create_task(dump_hangs(), name="dump hangs"),
             ]
@@ -156,13 +147,10 @@ async def _serve_http(operator: Operator, make_pages: MakePages | None) -> None:
     pages = None if make_pages is None else make_pages(operator)
     async with AsyncExitStack() as stack:
         try:
-            server: Server = await stack.enter_async_context(http.Server(operator, host, port, pages))
+            with _listening((host, port), "--listen"):
+                server: Server = await stack.enter_async_context(http.Server(operator, host, port, pages))
         except CertificateError as error:
             raise CommandError(f"--tls-cert-file, --tls-key-file: {error}") from error
-        except OSError as error:
-            raise CommandError(
-                f"can't listen on {host or '*'}:{port}: {error.strerror}; choose another with --listen"
-            ) from error
         scheme = "http" if operator.options.certificate is None else "https"
         log.info("listening on %s://%s:%d", scheme, host or "*", server.port)
         if operator.options.exposes_http and operator.options.certificate is None:
@@ -176,20 +164,14 @@ async def _serve_http(operator: Operator, make_pages: MakePages | None) -> None:
         await asyncio.Event().wait()
 
 
-async def _serve_webhook(operator: Operator) -> None:
+async def _serve_admission(operator: Operator) -> None:
     """Run the operator's validating webhook, if `--admission` asks for it."""
-    if operator.options.admission is None:
-        return
-    host, port = operator.options.admission
-    await operator.started.wait()
-    from ssa_operator.operator.admission.webhook import Webhook
+    if (address := operator.options.admission) is not None:
+        await operator.started.wait()
+        from ssa_operator.operator.admission.webhook import Webhook
 
-    try:
-        await Webhook(operator, host, port).run()
-    except OSError as error:
-        raise CommandError(
-            f"can't listen on {host or '*'}:{port}: {error.strerror}; choose another with --admission"
-        ) from error
+        with _listening(address, "--admission"):
+            await Webhook(operator, *address).run()
 
 
 async def _until_a_folder_converts(operator: Operator) -> None:
@@ -205,18 +187,24 @@ async def _serve_conversions(operator: Operator) -> None:
     """Run the operator's conversion webhook, if `--conversion` asks for it. It does not wait for the start: the
     operator's own watches may need it. On any free port (0), it waits for a folder that converts.
     """
-    if operator.options.conversion is None:
-        return
-    host, port = operator.options.conversion
-    if port == 0:
-        await _until_a_folder_converts(operator)
-    from ssa_operator.operator.webhooks.conversion_webhook import ConversionWebhook
+    if (address := operator.options.conversion) is not None:
+        if address[1] == 0:
+            await _until_a_folder_converts(operator)
+        from ssa_operator.operator.webhooks.conversion_webhook import ConversionWebhook
 
+        with _listening(address, "--conversion"):
+            await ConversionWebhook(operator, *address).run()
+
+
+@contextlib.contextmanager
+def _listening(address: tuple[str | None, int], option: str) -> Iterator[None]:
+    """Raise the error of an address that can't be listened on as CommandError."""
     try:
-        await ConversionWebhook(operator, host, port).run()
+        yield
     except OSError as error:
+        host, port = address
         raise CommandError(
-            f"can't listen on {host or '*'}:{port}: {error.strerror}; choose another with --conversion"
+            f"can't listen on {host or '*'}:{port}: {error.strerror}; choose another with {option}"
         ) from error
 
 

@@ -17,23 +17,15 @@ from typing import Any
 
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError
-from ssa_operator.kube.api.leases import LEASES, LeaseAccess, new_identity
+from ssa_operator.kube.api.flow_control import WriteFence
+from ssa_operator.kube.api.leases import LEASES, LeaseAccess
 from ssa_operator.kube.auth.credentials import Credentials, CredentialsError
-from ssa_operator.kube.clock import SYSTEM, Clock
+from ssa_operator.kube.clock import SYSTEM
 from ssa_operator.objects.live_object import MANAGER, LiveObject
 from ssa_operator.objects.manifest import MANAGED_BY_LABEL
 from ssa_operator.objects.shards import Shard
-from ssa_operator.operator.leadership.rules import (
-    Election,
-    LeaseAction,
-    LeaseTiming,
-    decide,
-    observe,
-    stepped_down,
-    to_acquire,
-    to_release,
-    written,
-)
+from ssa_operator.operator.leadership.requests import Leadership, LeadershipLost
+from ssa_operator.operator.leadership.rules import LeaseTiming
 from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.shards.rules import (
     SHARD_LABEL,
@@ -48,10 +40,8 @@ from ssa_operator.operator.shards.rules import (
 
 log = logging.getLogger("ssa_operator")
 
-HEARTBEAT = 5.0
-"""Seconds between two renewals of the Lease, and between two lists of all Leases."""
-
-DEFAULT_TIMING = LeaseTiming()
+TIMING = LeaseTiming(retry_period=5.0)
+"""The retry period is also the time between two lists of all Leases."""
 
 RELEASE_TIMEOUT = 2.0
 """Seconds for the release of the Lease when the operator stops."""
@@ -75,15 +65,14 @@ class ShardLeases:
         metrics: Metrics,
         *,
         heartbeat: bool = True,
-        timing: LeaseTiming = DEFAULT_TIMING,
-        clock: Clock = SYSTEM,
+        timing: LeaseTiming = TIMING,
     ) -> None:
         self._credentials = credentials
         self._namespace = namespace
         self._shard = shard
         self._metrics = metrics
-        self._heartbeat = heartbeat
-        self._clock = clock
+        self._renews = heartbeat
+        self._heartbeat: Leadership | None = None
         self._timing = timing
         self._view = ShardView(shard=shard, grace=timing.lease_duration, runs=heartbeat)
         self._problems: dict[str, str | None] = {}
@@ -92,81 +81,43 @@ class ShardLeases:
     async def run(self) -> None:
         """Renew the Lease and watch the others, until cancelled."""
         log.info("shard %s reconciles the parents of the buckets %s", self._shard, self._shard.range_text)
-        async with Client(self._credentials, self._clock) as client, asyncio.TaskGroup() as group:
+        async with Client(self._credentials) as client, asyncio.TaskGroup() as group:
             client.observer = self._metrics
             group.create_task(self._follow(client), name="follow the Leases of shards")
-            if self._heartbeat:
+            if self._renews:
                 group.create_task(self._renew(client), name="renew the Lease of the shard")
 
     def measure(self) -> None:
         """Set the gauges."""
         if self._view.observed_at is None:
             return
-        now = self._clock.monotonic()
+        now = SYSTEM.monotonic()
         coverage = self._view.coverage(now)
         for index, is_up in self._view.up(now).items():
             self._metrics.shard_up.labels(str(index)).set(is_up)
         self._metrics.shard_buckets.labels("uncovered").set(sum(map(len, coverage.gaps)))
         self._metrics.shard_buckets.labels("overlapping").set(sum(map(len, coverage.overlaps)))
 
-    # The heartbeat.
-
     async def _renew(self, client: Client) -> None:
+        """Hold the Lease as a leader holds its own, whoever else writes it."""
         name = lease_name(self._shard.index)
         labels = shard_lease_labels(self._shard)
         access = LeaseAccess(client, self._namespace, name, timeout=self._timing.request_timeout, labels=labels)
-        election = Election(identity=new_identity(), timing=self._timing)
+        self._heartbeat = heartbeat = Leadership(
+            access,
+            WriteFence(),
+            self._timing,
+            purpose=f"heartbeat of shard {self._shard}",
+            level=logging.DEBUG,
+        )
         try:
             while True:
-                try:
-                    election = await self._attempt(access, election)
-                    self._report("heartbeat", "")
-                except (ApiError, CredentialsError) as error:
-                    election = stepped_down(election)
-                    self._report("heartbeat", f"the Lease of shard {self._shard} is not renewed: {error}")
-                await self._clock.sleep(HEARTBEAT)
+                with contextlib.suppress(LeadershipLost):
+                    await heartbeat.run()
         finally:
-            await self._release(access, election)
-
-    async def _attempt(self, access: LeaseAccess, election: Election) -> Election:
-        """Write the Lease, unless another process renews it."""
-        if not election.leads:
-            lease = await access.get()
-            election = observe(election, lease, self._clock.monotonic())
-        now = self._clock.monotonic()
-        action = decide(election, now)
-        if action is LeaseAction.WAIT:
-            self._waits_since = now if self._waits_since is None else self._waits_since
-            # After a kill, the Lease of the last process of this shard expires before that.
-            lasts = now - self._waits_since > 2 * self._timing.lease_duration
-            holder = election.lease.holder if election.lease is not None else ""
-            self._report(
-                "holder",
-                f"another process is shard {self._shard.index}, too: {holder} renews {access}; "
-                "run each shard once, as a StatefulSet does"
-                if lasts
-                else "",
-            )
-            return election
-        if action is LeaseAction.STEP_DOWN:
-            return stepped_down(election)
-        self._waits_since = None
-        self._report("holder", "")
-        stored = await access.write(to_acquire(election, self._clock.now()))
-        return written(election, stored, now)
-
-    async def _release(self, access: LeaseAccess, election: Election) -> None:
-        """Release the Lease if this process holds it. It is read first, because a write may have been cancelled."""
-        with contextlib.suppress(ApiError, CredentialsError, TimeoutError):
-            async with asyncio.timeout(RELEASE_TIMEOUT):
-                lease = await access.get()
-                if lease is not None and lease.holder == election.identity:
-                    held = written(election, lease, self._clock.monotonic())
-                    released = to_release(held, self._clock.now())
-                    assert released is not None
-                    await access.write(released)
-
-    # The others.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(RELEASE_TIMEOUT):
+                    await heartbeat.release()
 
     async def _follow(self, client: Client) -> None:
         while True:
@@ -176,10 +127,10 @@ class ShardLeases:
                 self._report("list", "")
             except (ApiError, CredentialsError) as error:
                 self._report("list", f"whether the other shards run is unknown: {error}")
-            await self._clock.sleep(HEARTBEAT)
+            await SYSTEM.sleep(self._timing.retry_period)
 
     def _observe(self, listed: list[ShardLease]) -> None:
-        now = self._clock.monotonic()
+        now = SYSTEM.monotonic()
         before, self._view = self._view, observe_leases(self._view, listed, now)
         for lease in lost_shards(before, self._view, now):
             if lease.name != lease_name(self._shard.index):
@@ -191,6 +142,21 @@ class ShardLeases:
                     lease.name,
                 )
         self._report("ranges", self._view.lasting_problem(now))
+        self._report("holder", self._other_holder(now))
+
+    def _other_holder(self, now: float) -> str | None:
+        """That another process holds the Lease of this shard, for longer than one that was killed."""
+        heartbeat = self._heartbeat
+        if heartbeat is None or heartbeat.leader in ("", heartbeat.identity):
+            self._waits_since = None
+            return None
+        self._waits_since = now if self._waits_since is None else self._waits_since
+        if now - self._waits_since <= 2 * self._timing.lease_duration:
+            return None
+        return (
+            f"another process is shard {self._shard.index}, too: {heartbeat.leader} renews {heartbeat.access}; "
+            "run each shard once, as a StatefulSet does"
+        )
 
     def _report(self, about: str, problem: str | None) -> None:
         """Log a problem when it begins."""

@@ -1,6 +1,8 @@
 """The conversion webhook of a running operator: how it answers, and `spec.conversion` of the CRDs.
 
 Promises:
+- A review is converted as a whole, in the order of its objects, or the answer has one message: that of the first object
+  that can't be converted.
 - The templates that convert are the last good ones of each folder.
 - A CRD whose folder converts names this webhook. The operator applies that to `spec.conversion` alone, with a field
   manager of its own, and only if it is not so already.
@@ -15,6 +17,9 @@ Promises:
 - A parent that can't be converted is converted as soon as the templates can.
 - An operator that has only started answers as soon as it has listed the CRDs, whatever else it still waits for.
 - No request changes the operator or the cluster.
+
+The form of requests and answers:
+https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definition-versioning/#webhook-conversion
 """
 
 from __future__ import annotations
@@ -27,6 +32,8 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
+import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator.informers.crds import RESOURCE
@@ -39,15 +46,13 @@ from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.render_result import ConversionError
 from ssa_operator.objects.secret_fields import SecretFields
-from ssa_operator.operator.conversion import review
 from ssa_operator.operator.conversion.folder_converters import converter
 from ssa_operator.operator.conversion.rules import Converter
 from ssa_operator.operator.operator import Operator
 from ssa_operator.operator.permissions.operator_needs import CONVERSION
+from ssa_operator.operator.webhook_reviews import Reviews
 from ssa_operator.operator.webhooks.registered_webhook import RegisteredWebhook
-from ssa_operator.operator.webhooks.shared_certificate import SharedCertificate, WebhookCertificate
-from ssa_operator.operator.webhooks.webhook_address import WebhookAddress
-from ssa_operator.operator.webhooks.webhook_server import WebhookKind
+from ssa_operator.operator.webhooks.shared_certificate import KeptCertificate, WebhookCertificate
 from ssa_operator.reconcile.render_turns import SLOW
 from ssa_operator.rendering.jinja.templates import Templates
 from ssa_operator.rendering.values import limits
@@ -73,12 +78,23 @@ SMALL = 4096
 _CONVERSION = SecretFields((("spec", "conversion"),))
 
 
+class ConversionRequest(Struct, frozen=True, kw_only=True):
+    """A request of the API server."""
+
+    uid: str
+    desired: str = msgspec.field(name="desiredAPIVersion")
+    """The apiVersion of the answer's objects."""
+    objects: list[dict[str, Any]]
+
+
+REVIEWS = Reviews("apiextensions.k8s.io/v1", "ConversionReview", ConversionRequest)
+
+
 class ConversionWebhook(RegisteredWebhook):
     """Converts the parents of an operator's folders. It listens on `host` (None: all addresses) and `port`."""
 
-    kind = WebhookKind(path="convert", requests=MAX_REQUESTS, size=MAX_BYTES, deadline=READ_DEADLINE)
+    path, requests, size, deadline = "convert", MAX_REQUESTS, MAX_BYTES, READ_DEADLINE
     name = "conversion webhook"
-    not_registered = "the conversion webhook is not registered: %s"
 
     def __init__(self, operator: Operator, host: str | None, port: int, clock: Clock = SYSTEM) -> None:
         super().__init__(operator, host, port, operator.options.conversion_service, clock)
@@ -87,17 +103,18 @@ class ConversionWebhook(RegisteredWebhook):
         """The last converter of each CRD, with what it was made of."""
         self._problems: frozenset[str] = frozenset()
 
-    def _store(self, client: Client) -> SharedCertificate:
+    def _kept(self, client: Client) -> KeptCertificate:
         # It outlives the process, so that CRDs need no change at a restart, and so does the key of seals.
         host = None if self._service is not None else self._url_host
-        return SharedCertificate(client, self._operator.namespace, self._clock.now, name=CONVERSION, host=host)
+        return KeptCertificate(client, self._operator.namespace, self._clock.now, name=CONVERSION, host=host)
 
-    def _serving(self, certificate: WebhookCertificate) -> None:
+    def _use(self, certificate: WebhookCertificate) -> None:
+        super()._use(certificate)
         self._key = certificate.seal
         self._converters.clear()
 
     async def _answer(self, body: bytes) -> dict[str, Any]:
-        asked = review.REVIEWS.read(body)
+        asked = REVIEWS.read(body)
         objects: list[dict[str, Any]] = []
         version = asked.desired.rpartition("/")[2]
         with contextlib.suppress(TimeoutError):
@@ -107,14 +124,14 @@ class ConversionWebhook(RegisteredWebhook):
             try:
                 objects.append(await self._converted(self._converter(each), each, version))
             except ConversionError as error:
-                return review.failed(asked.uid, f"{_name(each)}: {error}")
+                return _failed(asked.uid, f"{_name(each)}: {error}")
             except Exception as error:  # noqa: BLE001 - the API server gets an answer in any case
                 # No traceback: the text of the error may quote the object.
                 log.warning("%s was not converted: %s", _name(each), type(error).__name__)
-                return review.failed(asked.uid, f"{_name(each)}: the operator failed to convert it")
+                return _failed(asked.uid, f"{_name(each)}: the operator failed to convert it")
             # Let reconciles and probes go on.
             await asyncio.sleep(0)
-        return review.converted(asked.uid, objects)
+        return REVIEWS.answer({"uid": asked.uid, "convertedObjects": objects, "result": {"status": "Success"}})
 
     async def _converted(self, converter: Converter, body: dict[str, Any], version: str) -> dict[str, Any]:
         """An object in a version. Raises ConversionError."""
@@ -146,14 +163,8 @@ class ConversionWebhook(RegisteredWebhook):
             self._converters[known.name] = (folder.templates, definition, made)
         return made
 
-    async def _register(self, client: Client, address: WebhookAddress, certificate: WebhookCertificate) -> bool:
-        wanted = {
-            "strategy": "Webhook",
-            "webhook": {
-                "clientConfig": address.client_config(certificate.authorities),
-                "conversionReviewVersions": ["v1"],
-            },
-        }
+    async def _register(self, client: Client, config: dict[str, Any]) -> bool:
+        wanted = {"strategy": "Webhook", "webhook": {"clientConfig": config, "conversionReviewVersions": ["v1"]}}
         problems: list[str] = []
         refused: list[str] = []
         writes = [(name, partial(self._remove, client, name, crd)) for name, crd in self._unneeded()]
@@ -247,6 +258,12 @@ class ConversionWebhook(RegisteredWebhook):
                 )
             elif needed:
                 yield name, definition
+
+
+def _failed(uid: str, message: str) -> dict[str, Any]:
+    """The review that says why an object can't be converted."""
+    result = {"status": "Failure", "message": message}
+    return REVIEWS.answer({"uid": uid, "convertedObjects": [], "result": result})
 
 
 _NONE = {"strategy": "None", "webhook": None}

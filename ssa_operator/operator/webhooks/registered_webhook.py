@@ -1,4 +1,4 @@
-"""A webhook of a running operator: it serves, and keeps what the API server knows about it up to date.
+"""A webhook of a running operator: its HTTPS server, and what the API server knows about it.
 
 Promises:
 - The API server trusts a certificate before the server uses it.
@@ -6,25 +6,33 @@ Promises:
   deleted or changed registration comes back.
 - A request that fails is logged once, and is repeated. Reconciles go on.
 - All replicas do this, including those that do not lead.
+- At most `requests` wait, and at most `size` bytes are read of each, within `deadline` seconds.
+- Clients that stall, however many, delay no request, as `operator/http_connections.py` promises.
+- A request for another path is not answered. Its last part can't be guessed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import logging
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable
 from typing import Any, ClassVar, TypeVar
+
+import msgspec
+from aiohttp import web
 
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.kube.clock import SYSTEM, Clock
+from ssa_operator.operator.http_connections import Connections, track_request
 from ssa_operator.operator.operator import Operator
-from ssa_operator.operator.webhooks.shared_certificate import CertificateStore, WebhookCertificate
-from ssa_operator.operator.webhooks.webhook_address import WebhookAddress
-from ssa_operator.operator.webhooks.webhook_server import WebhookKind, WebhookServer
+from ssa_operator.operator.serving_certificate import ServerContext
+from ssa_operator.operator.webhooks.shared_certificate import KeptCertificate, WebhookCertificate
 
 log = logging.getLogger("ssa_operator")
 
@@ -37,6 +45,9 @@ RETRY_INTERVAL = 5.0
 PROPAGATION = 5.0
 """Seconds after which API servers have noticed that the registration changed."""
 
+MAX_PEER_CONNECTIONS = 224
+"""More than an API server handles writes in parallel by default (200)."""
+
 _Result = TypeVar("_Result")
 
 
@@ -45,11 +56,13 @@ class RegisteredWebhook(ABC):
     without one by its URL.
     """
 
-    kind: ClassVar[WebhookKind]
+    path: ClassVar[str]
+    """The first part of its path."""
+    requests: ClassVar[int]
+    size: ClassVar[int]
+    deadline: ClassVar[float]
     name: ClassVar[str]
     """What it is called in logs."""
-    not_registered: ClassVar[str]
-    """The message about an error of the registration."""
 
     def __init__(
         self,
@@ -66,18 +79,19 @@ class RegisteredWebhook(ABC):
         self._clock = clock
         self._changed = asyncio.Event()
         self._problem = ""
+        self._waiting = 0
 
     @abstractmethod
-    def _store(self, client: Client) -> CertificateStore:
-        """Where the certificate is kept."""
+    def _kept(self, client: Client) -> KeptCertificate:
+        """The certificate."""
 
     @abstractmethod
     async def _answer(self, body: bytes) -> dict[str, Any]:
         """The answer to a request. Raises ValueError."""
 
     @abstractmethod
-    async def _register(self, client: Client, address: WebhookAddress, certificate: WebhookCertificate) -> bool:
-        """Write the registration. Returns whether all of it is written. Raises ApiError."""
+    async def _register(self, client: Client, config: dict[str, Any]) -> bool:
+        """Write the registration with this clientConfig. Returns whether all of it is written. Raises ApiError."""
 
     async def _stopped(self, client: Client) -> None:  # noqa: B027 - most need nothing
         """Called when the server stops."""
@@ -86,63 +100,94 @@ class RegisteredWebhook(ABC):
         """Serve until cancelled. Raises OSError if it can't listen."""
         # A replica that does not lead takes part, too. The operator's own client would refuse its writes.
         async with Client(self._operator.client.credentials) as client:
-            store = self._store(client)
-            certificate = await self._current(store)
-            server = WebhookServer(self.kind, self._answer, self._host, self._port, certificate)
-            self._serving(certificate)
-            async with server:
-                log.info("the %s listens on https://%s:%d", self.name, self._host or "*", server.port)
+            kept = self._kept(client)
+            self._use(await self._current(kept))
+            self._tls = ServerContext(self._certificate.context())
+            app = web.Application(client_max_size=self.size, middlewares=[track_request])
+            app.add_routes([web.post(f"/{self.path}/{{token}}", self._handle)])
+            runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
+            tls = self._tls.context
+            async with Connections(runner, self._host, self._port, tls, per_peer=MAX_PEER_CONNECTIONS) as connections:
+                log.info("the %s listens on https://%s:%d", self.name, self._host or "*", connections.port)
                 self._operator.controllers.refresh_listeners.append(self._changed.set)
                 try:
-                    await self._follow(client, store, server)
+                    await self._follow(client, kept, connections.port)
                 finally:
                     self._operator.controllers.refresh_listeners.remove(self._changed.set)
                     await self._stopped(client)
 
-    def _serving(self, certificate: WebhookCertificate) -> None:  # noqa: B027 - most need nothing
-        """Called with the certificate of the server, before it serves, and with each other one."""
+    def _use(self, certificate: WebhookCertificate) -> None:
+        """Use a certificate for new connections, from now on."""
+        self._certificate = certificate
 
     @property
     def _url_host(self) -> str:
         return self._host or "127.0.0.1"
 
-    async def _current(self, store: CertificateStore) -> WebhookCertificate:
+    async def _current(self, kept: KeptCertificate) -> WebhookCertificate:
         """The certificate, as soon as the API server gives it."""
         while True:
-            if (certificate := await self._logged(store.current())) is not None:
+            if (certificate := await self._logged(kept.current())) is not None:
                 return certificate
             await self._clock.sleep(RETRY_INTERVAL)
 
-    async def _follow(self, client: Client, store: CertificateStore, server: WebhookServer) -> None:
+    async def _follow(self, client: Client, kept: KeptCertificate, port: int) -> None:
         """Keep the registration and the certificate up to date."""
         while True:
             self._changed.clear()
-            complete = await self._logged(self._update(client, store, server))
+            complete = await self._logged(self._update(client, kept, port))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(CHECK_INTERVAL if complete else RETRY_INTERVAL):
                     await self._changed.wait()
 
-    async def _update(self, client: Client, store: CertificateStore, server: WebhookServer) -> bool:
+    async def _update(self, client: Client, kept: KeptCertificate, port: int) -> bool:
         """Write the registration, and use the present certificate. Returns whether all of it is written. Raises
         ApiError.
         """
-        certificate = await store.current()
-        address = self._address(f"/{self.kind.path}/{certificate.token}", server.port)
-        complete = await self._register(client, address, certificate)
-        if certificate != server.certificate:
+        certificate = await kept.current()
+        complete = await self._register(client, self._client_config(certificate, port))
+        if certificate != self._certificate:
             # A renewed one is trusted beside its predecessor. Another one replaces it at once.
-            if certificate.token == server.certificate.token:
+            if certificate.token == self._certificate.token:
                 await self._clock.sleep(PROPAGATION)
-            server.use(certificate)
-            self._serving(certificate)
+            self._tls.current = certificate.context()
+            self._use(certificate)
         return complete
 
-    def _address(self, path: str, port: int) -> WebhookAddress:
+    def _client_config(self, certificate: WebhookCertificate, port: int) -> dict[str, Any]:
+        """How the API server finds the webhook: by the Service, or else by a URL."""
+        found: dict[str, Any] = {"caBundle": base64.b64encode(certificate.authorities).decode()}
+        path = f"/{self.path}/{certificate.token}"
         if self._service is not None:
             name, port = self._service
-            return WebhookAddress(path=path, namespace=self._operator.namespace, service=name, port=port)
+            service = {"namespace": self._operator.namespace, "name": name, "port": port, "path": path}
+            return {**found, "service": service}
         host = f"[{self._url_host}]" if ":" in self._url_host else self._url_host
-        return WebhookAddress(path=path, url=f"https://{host}:{port}")
+        return {**found, "url": f"https://{host}:{port}{path}"}
+
+    async def _handle(self, request: web.Request) -> web.Response:
+        if not secrets.compare_digest(request.match_info["token"].encode(), self._certificate.token.encode()):
+            raise web.HTTPNotFound
+        if self._waiting >= self.requests:
+            # The API server treats it like a webhook that is down.
+            raise web.HTTPServiceUnavailable(text="too many requests are answered at this moment\n")
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(self.deadline):
+                body = await request.read()
+        except TimeoutError as error:
+            raise web.HTTPRequestTimeout(text="the request did not arrive in time\n") from error
+        else:
+            return await self._answered(body)
+        finally:
+            self._waiting -= 1
+
+    async def _answered(self, body: bytes) -> web.Response:
+        try:
+            answer = await self._answer(body)
+        except ValueError as error:
+            raise web.HTTPBadRequest(text="the request is no review that this webhook answers\n") from error
+        return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
 
     async def _logged(self, work: Awaitable[_Result]) -> _Result | None:
         """The result; None, and a line in the log, if the request failed."""
@@ -150,7 +195,7 @@ class RegisteredWebhook(ABC):
             result = await work
         except (ApiError, CredentialsError) as error:
             if self._problem != str(error):
-                log.warning(self.not_registered, error)
+                log.warning("the %s is not registered: %s", self.name, error)
             self._problem = str(error)
             return None
         self._problem = ""

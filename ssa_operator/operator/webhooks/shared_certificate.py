@@ -21,7 +21,6 @@ import logging
 import secrets
 import ssl
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -145,47 +144,28 @@ def _still_valid(authorities: bytes, now: float) -> bytes:
     return b"".join(each.public_bytes(Encoding.PEM) for each in found if each.not_valid_after_utc.timestamp() > now)
 
 
-class CertificateStore(Protocol):
-    """Where the certificate is kept."""
-
-    async def current(self) -> WebhookCertificate:
-        """The certificate, created or renewed if necessary. Raises ApiError."""
-
-
-class OwnCertificate:
-    """The certificate of one process, for a webhook that the API server finds by its URL."""
-
-    def __init__(self, host: str, now: Now) -> None:
-        self._host = host
-        self._now = now
-        self._certificate: WebhookCertificate | None = None
-
-    async def current(self) -> WebhookCertificate:
-        now = self._now()
-        if self._certificate is None or self._certificate.expires_soon(now):
-            self._certificate = new_certificate(self._host, now, self._certificate)
-        return self._certificate
-
-
-class SharedCertificate:
-    """The certificate of all replicas, in a Secret. It is valid for `host`, by default for every Service of the
-    namespace, so that replicas with another option agree, too.
+class KeptCertificate:
+    """The certificate of a webhook, valid for `host`. All replicas share it in a Secret; without a client, each process
+    has its own.
     """
 
     def __init__(
-        self, client: Client, namespace: str, now: Now, *, name: str = CERTIFICATE, host: str | None = None
+        self, client: Client | None, namespace: str, now: Now, *, name: str = CERTIFICATE, host: str | None = None
     ) -> None:
         self._client = client
         self._namespace = namespace
         self._now = now
         self._name = name
+        # By default any Service of the namespace, so that replicas with another option agree, too.
         self._host = host or f"*.{namespace}.svc"
         self._known: WebhookCertificate | None = None
         """The last one that the Secret had."""
 
     async def current(self) -> WebhookCertificate:
+        """The certificate, created or renewed if necessary. Raises ApiError."""
+        client = self._client
         while True:
-            live = await self._client.find(SECRETS, self._name, self._namespace)
+            live = None if client is None else await client.find(SECRETS, self._name, self._namespace)
             found = read_certificate(live.body.get("data") or {}) if live is not None else None
             if found is not None and found.seal and self._is_usable(found):
                 self._known = found
@@ -196,19 +176,21 @@ class SharedCertificate:
             else:
                 made = new_certificate(self._host, self._now(), before or found, name=self._name)
             try:
-                await self._store(made, live)
+                if client is not None:
+                    await self._store(client, made, live)
             except ApiError as error:
                 if error.already_exists or error.conflict:
                     continue  # another replica was faster
                 raise
-            log.info("the certificate of the webhook is %s", "made" if before is None else "renewed")
+            if client is not None:
+                log.info("the certificate of the webhook is %s", "made" if before is None else "renewed")
             self._known = made
             return made
 
     def _is_usable(self, certificate: WebhookCertificate) -> bool:
         return not certificate.expires_soon(self._now()) and certificate.is_for(self._host)
 
-    async def _store(self, made: WebhookCertificate, live: LiveObject | None) -> None:
+    async def _store(self, client: Client, made: WebhookCertificate, live: LiveObject | None) -> None:
         metadata = {"name": self._name, "namespace": self._namespace}
         if live is not None:
             metadata["resourceVersion"] = live.resource_version
@@ -221,6 +203,6 @@ class SharedCertificate:
             }
         )
         if live is None:
-            await self._client.create(SECRETS, self._namespace, body)
+            await client.create(SECRETS, self._namespace, body)
         else:
-            await self._client.send(calls.update(SECRETS, self._namespace, self._name, body))
+            await client.send(calls.update(SECRETS, self._namespace, self._name, body))

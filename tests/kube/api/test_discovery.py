@@ -32,11 +32,11 @@ def version(name: str, plural: str, kind: str, **more: Any) -> dict[str, Any]:
 
 
 class Server:
-    """Serves discovery documents: `groups` aggregated, or `documents` by path."""
+    """Serves discovery documents: `groups` aggregated, or the same `document` for each path."""
 
     def __init__(self) -> None:
         self.groups: list[dict[str, Any]] | None = None
-        self.documents: dict[str, Any] = {}
+        self.document: dict[str, Any] | None = None
         self.asked: list[str] = []
         self.failing = False
         self.cut = False
@@ -57,8 +57,8 @@ class Server:
             core = [aggregated("", version("v1", "configmaps", "ConfigMap"))]
             items = core if request.path == "/api" else self.groups
             return web.json_response({"kind": "APIGroupDiscoveryList", "items": items})
-        if request.path in self.documents:
-            return web.json_response(self.documents[request.path])
+        if self.document is not None:
+            return web.json_response(self.document)
         return web.Response(status=503, text="service unavailable")
 
 
@@ -267,27 +267,11 @@ async def test_a_kind_whose_crd_was_deleted_is_not_withdrawn(server: Server) -> 
         assert await discovered()
 
 
-async def test_a_server_without_aggregated_discovery_is_asked_group_by_group(server: Server) -> None:
-    names = [
-        {"name": "widgets", "kind": "Widget", "namespaced": True, "verbs": ["get"], "shortNames": None},
-        {"name": "widgets/status", "kind": "Widget", "namespaced": True, "verbs": ["get"]},
-    ]
-    group = {
-        "name": "example.com",
-        "versions": [{"version": "v1"}, {"version": "v2"}],
-        "preferredVersion": {"version": "v2"},
-    }
-    broken = {"name": "metrics.k8s.io", "versions": [{"version": "v1"}]}
-    server.documents = {
-        "/api": {"kind": "APIVersions", "versions": ["v1"]},
-        "/apis": {"kind": "APIGroupList", "groups": [group, broken]},
-        "/api/v1": {"kind": "APIResourceList", "resources": []},
-        "/apis/example.com/v1": {"resources": names},
-        "/apis/example.com/v2": {"resources": names},
-    }
+async def test_a_server_without_aggregated_discovery_is_an_error_that_says_what_is_needed(server: Server) -> None:
+    server.document = {"kind": "APIGroupList", "groups": []}
     async with scripted(server) as client:
-        found = await RESTMapper(client).resource(WIDGET)
-    assert (found.version, found.subresources, found.plural) == ("v2", frozenset({"status"}), "widgets")
+        with pytest.raises(ApiError, match=r"not aggregated discovery, which Kubernetes has since 1\.30"):
+            await RESTMapper(client).resource(WIDGET)
 
 
 async def test_a_refused_discovery_is_an_error_and_is_retried(server: Server) -> None:

@@ -31,7 +31,7 @@ from ssa_operator.operator.permissions.operator_needs import CERTIFICATE, CONFIG
 from ssa_operator.operator.permissions.rbac_roles import Account, binding_body, role_body, roles
 from ssa_operator.operator.webhooks import registered_webhook
 from ssa_operator.operator.webhooks import shared_certificate as certificates
-from ssa_operator.operator.webhooks.shared_certificate import LIFETIME, SECRETS, SharedCertificate
+from ssa_operator.operator.webhooks.shared_certificate import LIFETIME, SECRETS, KeptCertificate
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.values import limits
 from tests.docs.blocks.pages import blocks
@@ -480,10 +480,10 @@ async def test_a_registration_that_fails_is_logged_once_and_repeated(
 
 async def test_replicas_that_start_together_share_one_certificate(desk: Desk, client: Client) -> None:
     clock = MovedClock()
-    stores = [SharedCertificate(client, desk.namespace, clock.now) for _ in range(4)]
+    stores = [KeptCertificate(client, desk.namespace, clock.now) for _ in range(4)]
     found = await asyncio.gather(*(each.current() for each in stores))
     assert [each == found[0] for each in found] == [True] * 4
-    assert await SharedCertificate(client, desk.namespace, clock.now).current() == found[0]
+    assert await KeptCertificate(client, desk.namespace, clock.now).current() == found[0]
     clock.seconds = LIFETIME.total_seconds() - certificates.RENEWAL.total_seconds()
     renewed = await asyncio.gather(*(each.current() for each in stores))
     assert [each == renewed[0] for each in renewed] == [True] * 4
@@ -493,7 +493,7 @@ async def test_replicas_that_start_together_share_one_certificate(desk: Desk, cl
 
 async def test_a_secret_without_a_certificate_gets_one(desk: Desk, client: Client) -> None:
     await desk.kubectl("create", "secret", "generic", CERTIFICATE, "--from-literal=tls.crt=nonsense")
-    made = await SharedCertificate(client, desk.namespace, SYSTEM.now).current()
+    made = await KeptCertificate(client, desk.namespace, SYSTEM.now).current()
     live = await client.get(SECRETS, CERTIFICATE, desk.namespace)
     assert certificates.read_certificate(live.body["data"]) == made
 
@@ -506,7 +506,7 @@ async def test_what_rbac_prints_is_enough(desk: Desk, tmp_path: Path) -> None:
         await desk.apply(role_body(role, {}), {**binding_body(role, account, {}), "subjects": [subject]})
     manager = ApplyOptions(manager=field_manager(desk.namespace))
     async with acting_as(user, desk, tmp_path) as limited:
-        store = SharedCertificate(limited, desk.namespace, clock.now)
+        store = KeptCertificate(limited, desk.namespace, clock.now)
         made = await store.current()
         clock.seconds = LIFETIME.total_seconds()
         assert await store.current() != made

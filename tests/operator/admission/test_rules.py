@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -23,7 +24,8 @@ from ssa_operator.operator.admission.rules import (
     webhook,
     webhook_name,
 )
-from ssa_operator.operator.webhooks.webhook_address import WebhookAddress
+from ssa_operator.operator.admission.webhook import Webhook
+from ssa_operator.operator.webhooks.shared_certificate import WebhookCertificate
 
 PARENT: dict[str, Any] = {
     "apiVersion": "example.com/v1",
@@ -118,8 +120,8 @@ NAMESPACES = JudgedResource("", "v1", "namespaces", namespaced=False)
 
 
 def made(namespaces: tuple[str, ...] = (), selector: str = "") -> dict[str, Any]:
-    address = WebhookAddress(path="/validate/x", url="https://127.0.0.1:9443")
-    return webhook("a.ssa-operator.dev", address.client_config(b"pem"), [ECHOES, NAMESPACES], namespaces, selector)
+    config = {"caBundle": "", "url": "https://127.0.0.1:9443/validate/x"}
+    return webhook("a.ssa-operator.dev", config, [ECHOES, NAMESPACES], namespaces, selector)
 
 
 def test_the_api_server_waits_a_short_time_and_goes_on_without_an_operator() -> None:
@@ -165,13 +167,18 @@ def test_a_selector_is_translated(text: str, expressions: list[tuple[str, str, l
     assert found == expressions
 
 
+def operator(service: tuple[str, int] | None) -> Any:
+    return SimpleNamespace(namespace="ops", options=SimpleNamespace(admission_service=service))
+
+
 def test_the_webhook_is_found_by_a_service_or_a_url() -> None:
     bundle = base64.b64encode(b"pem").decode()
-    by_url = WebhookAddress(path="/validate/x", url="https://[::1]:9443")
-    assert by_url.client_config(b"pem") == {"caBundle": bundle, "url": "https://[::1]:9443/validate/x"}
-    by_service = WebhookAddress(path="/validate/x", namespace="ops", service="webhook", port=8443)
+    certificate = WebhookCertificate(certificate=b"", key=b"", authorities=b"pem", token="x")
+    by_url = Webhook(operator(service=None), "::1", 0)._client_config(certificate, 9443)
+    assert by_url == {"caBundle": bundle, "url": "https://[::1]:9443/validate/x"}
+    by_service = Webhook(operator(service=("webhook", 8443)), None, 0)._client_config(certificate, 9443)
     service = {"namespace": "ops", "name": "webhook", "port": 8443, "path": "/validate/x"}
-    assert by_service.client_config(b"pem") == {"caBundle": bundle, "service": service}
+    assert by_service == {"caBundle": bundle, "service": service}
 
 
 def test_operators_in_two_namespaces_do_not_replace_each_others_webhook() -> None:

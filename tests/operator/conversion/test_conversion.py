@@ -28,7 +28,7 @@ from ssa_operator.operator.permissions.operator_needs import CONVERSION
 from ssa_operator.operator.storage_migration import MigrationError, migrate
 from ssa_operator.operator.stored_objects import CRDPlan, plan_crds
 from ssa_operator.operator.webhooks.conversion_webhook import ConversionWebhook
-from ssa_operator.operator.webhooks.shared_certificate import SharedCertificate, new_certificate
+from ssa_operator.operator.webhooks.shared_certificate import KeptCertificate, new_certificate
 from ssa_operator.rendering.folder.installation import Installation
 from tests.operator.admission_policies import validating
 from tests.operator.conversion.sites import OLD_SCHEMA, SCHEMA, TO_V1, TO_V1ALPHA1, kept, write
@@ -324,8 +324,8 @@ async def test_a_stored_object_that_can_not_be_converted_is_named_and_stops_no_o
 
 
 async def test_the_key_of_the_seals_outlives_its_secret(desk: Desk) -> None:
-    def store() -> SharedCertificate:
-        return SharedCertificate(desk.client, desk.namespace, SYSTEM.now, name="seals")
+    def store() -> KeptCertificate:
+        return KeptCertificate(desk.client, desk.namespace, SYSTEM.now, name="seals")
 
     running = store()
     first = await running.current()

@@ -12,14 +12,13 @@ import pytest
 
 from ssa_operator.kube.api.errors import ApiError, ErrorStatus
 from ssa_operator.kube.api.resource import Resource
-from ssa_operator.kube.clock import SYSTEM
 from ssa_operator.objects.annotations import NOT_CONVERTED
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.operator.conversion.rules import Converter
 from ssa_operator.operator.webhooks.conversion_webhook import SMALL, ConversionWebhook
-from ssa_operator.operator.webhooks.shared_certificate import new_certificate
-from ssa_operator.operator.webhooks.webhook_address import WebhookAddress
 from ssa_operator.reconcile.render_turns import RenderTurns
+
+CONFIG = {"caBundle": "", "url": "https://a/convert/x"}
 
 CRDS = ("ones.example.com", "refused.example.com", "twos.example.com")
 
@@ -76,10 +75,9 @@ class Refusing:
 
 async def test_a_crd_that_can_not_be_written_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
     webhook, client = ConversionWebhook(operator(), None, 0), Refusing()
-    certificate = new_certificate("127.0.0.1", SYSTEM.now())
     for _ in range(2):
         client.applied = []
-        written = await webhook._register(client, WebhookAddress(path="/convert/x", url="https://a"), certificate)  # type: ignore[arg-type]
+        written = await webhook._register(client, CONFIG)  # type: ignore[arg-type]
         assert (written, client.applied) == (False, ["ones.example.com", "twos.example.com"])
     (message,) = [each for each in caplog.messages if "does not convert" in each]
     assert message.startswith("the CRD refused.example.com does not convert by this operator: ")
@@ -127,6 +125,5 @@ async def test_only_a_version_of_the_crd_is_written_for_an_object_that_says_it_i
     served = operator()
     served.folders = {"ones.example.com": Parents([marked("a", "v2"), marked("b", "v2/namespaces/other/ones/x")])}
     client: Any = Refusing()
-    address = WebhookAddress(path="/convert/x", url="https://a")
-    await ConversionWebhook(served, None, 0)._register(client, address, new_certificate("127.0.0.1", SYSTEM.now()))
+    await ConversionWebhook(served, None, 0)._register(client, CONFIG)
     assert client.patched == [("v2", "a")]
