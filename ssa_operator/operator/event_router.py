@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
 from typing import Protocol
 
 from ssa_operator.informers.child_informers import ChildInformers
@@ -19,11 +18,10 @@ from ssa_operator.informers.informer import SYNC_DEADLINE
 from ssa_operator.informers.lookups import LookupInformers
 from ssa_operator.informers.parents import ParentKey
 from ssa_operator.objects.causes import Cause
-from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import may_own
 from ssa_operator.operator.queue import Queue
-from ssa_operator.reconcile.finalization.waits import DeletionWaits
 from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.status.previous_status import named_children
 
@@ -64,7 +62,8 @@ class EventRouter:
         self._informers = informers
         self._keys: dict[str, ParentKey] = {}
         self._identities: dict[str, Identity] = {}
-        self.waits = DeletionWaits(self._find, self._children_of)
+        self._crds: dict[GroupKind, str] = {}
+        """The name of the CRD of each kind of parents."""
         self._creators: dict[str, str] = {}
         """For each parent that another parent created, the uid of that one."""
         self.claims = ObjectClaims(
@@ -72,13 +71,13 @@ class EventRouter:
             lambda: informers.ready,
             lambda parent_uid: self._requeue(parent_uid, Cause.CHILD),
             self._creators,
-            self.waits,
             informers.unread_namespaces,
+            self._crds,
         )
 
     def parent_added(self, live: LiveObject, key: ParentKey) -> None:
         self._keys[live.uid], self._identities[live.uid] = key, live.identity
-        self.waits.add(live, key.folder)
+        self._crds[live.identity.group_kind] = key.folder
         self.parent_owned(live)
 
     def parent_owned(self, live: LiveObject) -> None:
@@ -91,8 +90,7 @@ class EventRouter:
         self._keys.pop(uid, None)
         self._creators.pop(uid, None)
         self.claims.forget(uid)
-        if (identity := self._identities.pop(uid, None)) is not None:
-            self.waits.remove(identity, uid)
+        self._identities.pop(uid, None)
         self._informers.children.forget(uid)
         self._informers.lookups.forget(uid)
 
@@ -121,9 +119,6 @@ class EventRouter:
         key = self._keys.get(uid)
         parent = None if key is None else self._informers.find_parent(key)
         return parent if parent is not None and parent.uid == uid else None
-
-    def _children_of(self, uid: str) -> Iterable[LiveObject]:
-        return self._informers.children.by_parent(uid)
 
     async def until_parents_known(self) -> None:
         with contextlib.suppress(TimeoutError):
