@@ -181,6 +181,28 @@ async def test_the_namespace_of_another_operators_parent_outlives_the_parent_tha
 
 
 @pytest.mark.exhaustive
+async def test_namespaces_that_nested_parents_adopted_are_deleted_with_them_whichever_shard_has_the_parent_above(
+    desk: Desk, options: MakeOptions, links: Path, group: str
+) -> None:
+    """The API server draws the uids, so that some of the parents are in another shard than the one above them."""
+    resource = f"links.{group}"
+    async with spaces(desk, 7) as (one, two, *homes):
+        names = (one.namespace, two.namespace)
+        lease = Installation(namespace=desk.namespace)
+        shards = [options(shard=each, namespaces=names, installation=lease) for each in all_of(2)]
+        children = [parent(group, f"below-{number}", space(home.namespace)) for number, home in enumerate(homes)]
+        for child in children:
+            child["metadata"]["namespace"] = two.namespace
+        await until_younger(two, await desk.read("namespaces", homes[-1].namespace))
+        async with operators(desk, *shards):
+            await one.apply_until_ready(parent(group, "above", *children))
+            await one.delete(resource, "above", wait=False)
+            await one.gone(resource, "above")
+            for home in homes:
+                await desk.gone("namespaces", home.namespace)
+
+
+@pytest.mark.exhaustive
 async def test_parents_that_create_parents_and_namespaces_are_deleted_and_what_the_first_one_lives_in_stays(
     desk: Desk, operate: Operate, links: Path, group: str
 ) -> None:
