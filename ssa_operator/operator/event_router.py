@@ -20,11 +20,10 @@ from ssa_operator.informers.lookups import LookupInformers
 from ssa_operator.informers.parents import ParentKey
 from ssa_operator.objects.annotations import FINALIZER
 from ssa_operator.objects.causes import Cause
-from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import may_own
 from ssa_operator.operator.queue import Queue
-from ssa_operator.reconcile.finalization.waits import DeletionWaits
 from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.reconcile.status.previous_status import named_children
@@ -58,7 +57,8 @@ class EventRouter:
         self._controllers = controllers
         self._keys: dict[str, ParentKey] = {}
         self._identities: dict[str, Identity] = {}
-        self.waits = DeletionWaits(self._find, self._children_of)
+        self._crds: dict[GroupKind, str] = {}
+        """The name of the CRD of each kind of parents."""
         self._creators: dict[str, str] = {}
         """For each parent that another parent created, the uid of that one."""
         self.claims = ObjectClaims(
@@ -66,13 +66,13 @@ class EventRouter:
             lambda: controllers.ready,
             lambda parent_uid: self.requeue(parent_uid, Cause.CHILD),
             self._creators,
-            self.waits,
             lambda: controllers.unread_namespaces,
+            self._crds,
         )
 
     def parent_added(self, live: LiveObject, key: ParentKey) -> None:
         self._keys[live.uid], self._identities[live.uid] = key, live.identity
-        self.waits.add(live, key.folder)
+        self._crds[live.identity.group_kind] = key.folder
         self.parent_owned(live)
 
     def parent_owned(self, live: LiveObject) -> None:
@@ -85,8 +85,7 @@ class EventRouter:
         self._keys.pop(uid, None)
         self._creators.pop(uid, None)
         self.claims.forget(uid)
-        if (identity := self._identities.pop(uid, None)) is not None:
-            self.waits.remove(identity, uid)
+        self._identities.pop(uid, None)
         self._controllers.children.forget(uid)
         self._controllers.lookups.forget(uid)
 
@@ -131,9 +130,6 @@ class EventRouter:
         parents = None if key is None else self._controllers.folders.get(key.folder)
         parent = None if key is None or parents is None else parents.find(key.namespace, key.name)
         return parent if parent is not None and parent.uid == uid else None
-
-    def _children_of(self, uid: str) -> Iterable[LiveObject]:
-        return self._controllers.children.by_parent(uid)
 
     async def until_parents_known(self) -> None:
         with contextlib.suppress(TimeoutError):

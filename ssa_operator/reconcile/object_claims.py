@@ -13,11 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from ssa_operator.objects.annotations import ApplyPolicy
-from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.feedback_loops.rules import reads_by_name
-from ssa_operator.reconcile.finalization.waits import DeletionWaits
-from ssa_operator.reconcile.nested_parents.ancestors import NO_ANCESTORS, Ancestors, CreatedParent, ancestors
+from ssa_operator.reconcile.nested_parents.ancestors import NO_ANCESTORS, Ancestors, OtherParent, ancestors
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.step import Step
 
@@ -26,8 +25,11 @@ _NONE: frozenset[Identity] = frozenset()
 NO_CREATORS: Mapping[str, str] = {}
 """No parent was created by another one."""
 
-NO_CREATED: Mapping[str, CreatedParent] = {}
-"""No parent of another shard was, as far as it is known."""
+NO_CRDS: Mapping[GroupKind, str] = {}
+"""No kind of parents is known."""
+
+NO_OTHERS: Mapping[str, OtherParent] = {}
+"""No parent of another shard is known."""
 
 
 class ObjectClaims(Mapping[Identity, str]):
@@ -36,7 +38,7 @@ class ObjectClaims(Mapping[Identity, str]):
     `parents` are all parents that exist, by uid, and `creators` has the uid of the parent that created each of them.
     `all_parents_known` returns whether the informers of all of them have synced, `unread_namespaces` where the operator
     may not read them. `requeue` is called with the uid of a
-    parent that has to be reconciled again.
+    parent that has to be reconciled again. `crds` has the name of the CRD of each kind of parents.
     """
 
     def __init__(
@@ -45,12 +47,11 @@ class ObjectClaims(Mapping[Identity, str]):
         all_parents_known: Callable[[], bool],
         requeue: Callable[[str], None],
         creators: Mapping[str, str] = NO_CREATORS,
-        waits: DeletionWaits | None = None,
         unread_namespaces: Callable[[], frozenset[str]] = frozenset,
+        crds: Mapping[GroupKind, str] = NO_CRDS,
     ) -> None:
         self.parents = parents
-        self.waits = DeletionWaits() if waits is None else waits
-        """What the ends of the parents wait for."""
+        self.crds = crds
         self._creators = creators
         self.all_parents_known = all_parents_known
         self.unread_namespaces = unread_namespaces
@@ -73,8 +74,8 @@ class ObjectClaims(Mapping[Identity, str]):
     def __len__(self) -> int:
         return len(self._owners)
 
-    def ancestors(self, parent: LiveObject, elsewhere: Mapping[str, CreatedParent] = NO_CREATED) -> Ancestors:
-        """The parents above a parent; `elsewhere` has those of other shards that others created, by uid."""
+    def ancestors(self, parent: LiveObject, elsewhere: Mapping[str, OtherParent] = NO_OTHERS) -> Ancestors:
+        """The parents above a parent; `elsewhere` has those of other shards, by uid."""
         if not parent.creator_uid:
             return NO_ANCESTORS
         if not elsewhere:

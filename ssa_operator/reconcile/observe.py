@@ -150,7 +150,7 @@ class Observer:
                 unread_namespaces=self._claims.unread_namespaces(),
                 claims=self._claims,
                 ancestors=self._claims.ancestors(live) if live.creator_uid else NO_ANCESTORS,
-                crds=self._claims.waits.crds,
+                crds=self._claims.crds,
                 planned_shares=self._claims.planned_shares or {},
             ),
             records,

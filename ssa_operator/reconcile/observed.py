@@ -17,7 +17,7 @@ from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.parent_settings import ParentSettings
 from ssa_operator.reconcile.child_history import ChildHistory
-from ssa_operator.reconcile.finalization.deletion_cycles import CRD, NAMESPACE, KeptObjects
+from ssa_operator.reconcile.finalization.deletion_cycles import CRD, NAMESPACE, KeptObjects, why_kept_unless_known
 from ssa_operator.reconcile.finalization.ending_namespaces import EndingNamespace
 from ssa_operator.reconcile.nested_parents.ancestors import NO_ANCESTORS, Ancestors
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
@@ -140,11 +140,29 @@ class Observed(Struct, frozen=True, kw_only=True, dict=True):
         return self.records.held_prune is not None and self.records.held_prune.reconcile_at != self.reconcile_at
 
     def why_kept(self, identity: Identity) -> str | None:
-        """Why an object is never deleted by the parent, because the parent lives in it; None where it may be."""
+        """Why an object is never deleted by the parent, None where it may be: the parent lives in it, or a parent above
+        it that the operator does not know may.
+        """
+        found = self.why_home(identity)
+        if found is None and self.may_be_home(identity):
+            return why_kept_unless_known(self.children.get(identity), self.parent)
+        return found
+
+    def may_be_home(self, identity: Identity) -> bool:
+        """Whether parents above the parent that the operator does not know may live in an object, if it is old."""
+        return bool(self.parents.ancestors.missing) and identity.group_kind in (NAMESPACE, CRD)
+
+    def why_home(self, identity: Identity) -> str | None:
+        """Why the parent, or one above it, lives in an object, None where none does."""
         above = self.parents.ancestors.line
         if not above and identity.group_kind not in (NAMESPACE, CRD) and identity != self.parent.identity:
             return None
         return self._kept.why_kept(identity)
+
+    @property
+    def homes(self) -> Sequence[Identity]:
+        """The namespaces and the CRDs that the parent and those above it live in."""
+        return self._kept.homes
 
     def is_above(self, identity: Identity) -> bool:
         """Whether an object is the parent itself, or a parent above it."""

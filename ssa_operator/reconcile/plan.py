@@ -91,7 +91,7 @@ class Plan(Struct, frozen=True, kw_only=True):
 
     def _may_exist(self, step: Step, manifest: Manifest) -> bool:
         if manifest.instructions.apply in APPLIED_EACH_TIME:
-            return False
+            return self.observed.may_be_home(step.identity)  # its age decides whether it is ever deleted
         if step.action is Action.APPLY:
             return True
         before = (

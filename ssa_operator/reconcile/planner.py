@@ -17,14 +17,13 @@ from ssa_operator.kube.clock import Clock
 from ssa_operator.objects.render_result import Rendered
 from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.current_reconcile import Reconcile
+from ssa_operator.reconcile.finalization.deletion_cycles import may_wait_for_parents
 from ssa_operator.reconcile.finalization.memory import HookFailures
-from ssa_operator.reconcile.finalization.requests import ending_namespaces
+from ssa_operator.reconcile.finalization.requests import ending_namespaces, home_is_ending
 from ssa_operator.reconcile.finalization.rules import DeletionContext, Finalization, make_finalization
-from ssa_operator.reconcile.finalization.waits_of_others import waits_of_others
 from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.observe import Observer
 from ssa_operator.reconcile.observed import Observed
-from ssa_operator.reconcile.owner_references.ancestors_of_others import AncestorsOfOthers
 from ssa_operator.reconcile.plan import Plan, make_plan
 from ssa_operator.reconcile.shards.requests import (
     with_ancestors_in_other_shards,
@@ -42,7 +41,6 @@ class Planner:
         self._cluster = cluster
         self._claims = claims
         self._renderer = observer.renderer
-        self._ancestors = AncestorsOfOthers(cluster, claims, clock.monotonic)
         self._now = clock.now
 
     async def plan(self, reconcile: Reconcile, observed: Observed, rendered: Rendered) -> Plan:
@@ -70,10 +68,8 @@ class Planner:
         if self._cluster.other_shards is not None:
             labelled = [step.live for step in plan.steps if step.manifest is not None and step.live is not None]
             known = await with_parents_of_other_shards(known, labelled, self._cluster.other_shards)
-            if known.parents.ancestors.missing and any(step.creates for step in plan.steps):
+            if any(step.creates or step.why_kept for step in plan.steps):
                 known = await with_ancestors_in_other_shards(known, self._claims, self._cluster.other_shards)
-        if known.parents.ancestors.missing:
-            known = await self._ancestors.observed(known, (step.identity for step in plan.steps))
         if known is not plan.observed:
             plan = make_plan(known, rendered)
         if plan.hold_message and rendered.changed_by_time:
@@ -88,23 +84,19 @@ class Planner:
         """The plan of a parent that is being deleted. If hooks are not done or objects can't be read, it is made again
         where their namespace ends.
         """
-        live, own = reconcile.parent.live, (each.identity for each in observed.children.own)
-        children = (*observed.records.inventory, *own)
-        observed = await self._ancestors.observed(observed, children)
-        cycles = self._claims.waits.cycles(live, children)
-        context = DeletionContext(
-            now=self._now(), failures=reconcile.state.children[HookFailures].by_child, cycles=cycles
+        if self._cluster.other_shards is not None and any(map(observed.why_kept, observed.records.inventory)):
+            observed = await with_ancestors_in_other_shards(observed, self._claims, self._cluster.other_shards)
+        is_ending = any(map(may_wait_for_parents, observed.children.own)) and await home_is_ending(
+            observed, self._cluster
         )
+        if is_ending:
+            log.info("%s: waits for no CRD or namespace of parents, because its own is being deleted", reconcile.key)
+        failures = reconcile.state.children[HookFailures].by_child
+        context = DeletionContext(now=self._now(), failures=failures, home_is_ending=is_ending)
         deletion = await self._renderer.judged(reconcile, lambda: make_finalization(observed, rendered, context))
         known = await self._with_ending_namespaces(observed, deletion.blocking_namespaces)
         if known.ending_namespaces:
             deletion = await self._renderer.judged(reconcile, lambda: make_finalization(known, rendered, context))
-        others = await waits_of_others(deletion.awaited_ends, live.identity, self._cluster, self._claims.waits)
-        if others.cycles or others.unread:
-            wider = replace(context, cycles={**cycles, **others.cycles}, unread=others.unread)
-            deletion = await self._renderer.judged(reconcile, lambda: make_finalization(known, rendered, wider))
-        for path in (*cycles.values(), *others.cycles.values()):
-            log.info("%s: its deletion does not wait for the end of %s", reconcile.key, path)
         self._claims.claim(reconcile.uid, deletion.plan)
         return deletion
 

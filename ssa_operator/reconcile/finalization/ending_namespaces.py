@@ -12,11 +12,10 @@ its objects are (kubernetes/kubernetes#115070).
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from msgspec import Struct
 
 from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.scalars import seconds_of
 
 
 class EndingNamespace(Struct, frozen=True, kw_only=True):
@@ -40,14 +39,10 @@ def namespace_end(found: LiveObject | None, parent: LiveObject) -> EndingNamespa
     """
     if found is None:
         return EndingNamespace(reason="is gone", is_gone=True)
-    began, ends = _time(parent.metadata.deletion_timestamp), _time(found.metadata.deletion_timestamp)
+    began, ends = seconds_of(parent.metadata.deletion_timestamp), seconds_of(found.metadata.deletion_timestamp)
     if ends is not None:
         return EndingNamespace(reason="is being deleted", takes_parent=began is not None and ends <= began)
-    created = _time(found.metadata.creation_timestamp)
+    created = seconds_of(found.metadata.creation_timestamp)
     if began is not None and created is not None and began < created:
         return EndingNamespace(reason="was created again after that", is_gone=True, accepts_objects=True)
     return None
-
-
-def _time(timestamp: str | None) -> datetime | None:
-    return datetime.fromisoformat(timestamp) if timestamp else None

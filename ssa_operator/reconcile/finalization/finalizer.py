@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from ssa_operator.objects.render_result import Rendered, StatusFields
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.executor import Outcomes
-from ssa_operator.reconcile.finalization.deletion_cycles import pause_before_next_look
 from ssa_operator.reconcile.finalization.requests import (
     ending_namespaces,
     without_failures_in_ending_namespaces,
@@ -72,12 +71,10 @@ async def _report(
     report = await phases.reporter.report(
         reconcile, deletion.plan, rendered, outcomes, _make_report(reconcile, deletion, outcomes, phases)
     )
-    monotonic = phases.clock.monotonic()
-    if report.verdict.stalled or deletion.needs_person:
-        # No event shows that a permission is granted, or that the namespace of what can't be read ends.
-        report = due_at(report, monotonic + ANSWER_LIFETIME)
-    elif deletion.awaited_ends:
-        report = due_at(report, monotonic + pause_before_next_look(deletion.awaited_ends, phases.clock.now()))
+    if report.verdict.stalled or deletion.needs_person or deletion.awaits_parents:
+        # No event shows that a permission is granted, that the namespace of what can't be read ends, or that what the
+        # parent lives in is being deleted.
+        report = due_at(report, phases.clock.monotonic() + ANSWER_LIFETIME)
     return phases.reporter.scheduled(reconcile, deletion.plan.observed, outcomes, report)
 
 

@@ -1,9 +1,10 @@
 """Reading the namespaces of children that can't be created, read or deleted, because the namespaces may be ending
-(reconcile.finalization.ending_namespaces).
+(reconcile.finalization.ending_namespaces), and what a parent lives in (reconcile.finalization.deletion_cycles).
 
 Promises:
 - A namespace is read only if its end would end a wait, and with the operator's own permissions.
 - Without the permission to read a namespace, nothing is known of its end.
+- No parent of another operator process is read.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.act import run_all
 from ssa_operator.reconcile.cluster_access import SharedCluster
-from ssa_operator.reconcile.finalization.deletion_cycles import NAMESPACE
+from ssa_operator.reconcile.finalization.deletion_cycles import CRD, NAMESPACE
 from ssa_operator.reconcile.finalization.ending_namespaces import EndingNamespace, namespace_end
+from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.step import Action
 
@@ -44,6 +46,15 @@ async def _end(name: str, parent: LiveObject, cluster: SharedCluster) -> EndingN
         log.debug("namespace %s can't be read, so whether it is being deleted is unknown: %s", name, error)
         return None
     return namespace_end(found, parent)
+
+
+async def home_is_ending(observed: Observed, cluster: SharedCluster) -> bool:
+    """Whether what a parent, or one above it, lives in is being deleted. Raises ApiError and CredentialsError."""
+    crds = (cluster.crds.get(each.name) for each in observed.homes if each.group_kind == CRD)
+    if any("deletionTimestamp" in crd["metadata"] for crd in crds if crd is not None):
+        return True
+    namespaces = (each.name for each in observed.homes if each.group_kind == NAMESPACE)
+    return bool(await ending_namespaces(namespaces, observed.parent, cluster))
 
 
 async def without_failures_in_ending_namespaces(

@@ -10,8 +10,8 @@ Promises:
   delete.
 - Another reconcile follows at once only where this one completed a step that the next one waits for.
 - A template that can't be rendered doesn't block the deletion: its hooks are skipped.
-- Objects that the parent lives in are not deleted. An object whose end waits for the parent is deleted, but its end is
-  not awaited.
+- Objects that the parent lives in are not deleted. An object whose end may wait for the parent is deleted, but its end
+  is not awaited (reconcile.finalization.deletion_cycles).
 - Objects that can't be read or created in a namespace that ends don't block the deletion.
 - Before the first object is deleted, the parent shows that its children are being deleted (reconcile.orphaning.rules):
   by a child that keeps its owner reference until the parent is gone, or else by a record.
@@ -30,9 +30,9 @@ point.
 
 An object leaves the plan only when a watch that has synced, or a read, shows that it is gone or has lost the label of
 the parent, or when the CRD of its kind was deleted. An object that may exist is waited for. Three cases end this
-wait nevertheless, because it would have no end: the deletion of the object waits for the parent itself (`cycles`), its
-namespace has ended, or it can't be read in a namespace that ends. If the operator may not read what decides this, the
-wait goes on and `needs_person` says so.
+wait nevertheless, because it would have no end: the deletion of the object may wait for the parent itself
+(`home_is_ending`), its namespace has ended, or it can't be read in a namespace that ends. If the operator may not read
+what decides this, the wait goes on and `needs_person` says so.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class Finalization(Struct, frozen=True, kw_only=True):
     """The finalize hooks that can't run any more, each with the reason."""
     blocking_namespaces: frozenset[str] = frozenset()
     """The namespaces of hooks that are not done, and of objects that can't be read. Their end ends the wait."""
-    awaited_ends: tuple[LiveObject, ...] = ()
-    """The objects in deletion whose end the parent waits for, and that may wait for parents."""
+    awaits_parents: bool = False
+    """Whether the parent waits for an object in deletion that may wait for parents."""
     needs_person: bool = False
     """Whether an object can't be read, so that no event may end the wait."""
 
@@ -95,10 +95,8 @@ class DeletionContext(Struct, frozen=True, kw_only=True):
     """Seconds since the epoch."""
     failures: Mapping[Identity, int] = field(default_factory=dict)
     """How often each hook's Job was recreated because it failed."""
-    cycles: Mapping[Identity, str] = field(default_factory=dict)
-    """The objects whose end waits for the end of the parent, each with the path."""
-    unread: Mapping[Identity, str] = field(default_factory=dict)
-    """The objects whose end may wait for the end of the parent, each with the reason why that is unknown."""
+    home_is_ending: bool = False
+    """Whether what the parent, or one above it, lives in is being deleted."""
 
 
 def make_finalization(observed: Observed, rendered: Rendered, context: DeletionContext) -> Finalization:
@@ -135,12 +133,8 @@ def make_finalization(observed: Observed, rendered: Rendered, context: DeletionC
         awaited="; ".join(awaited),
         skipped_hooks=planned_hooks.skipped,
         blocking_namespaces=frozenset(step.identity.namespace for step in (*undone, *unknown)) - {""},
-        awaited_ends=tuple(
-            live
-            for step in deletions
-            if (live := step.live) is not None and live.deleting and may_wait_for_parents(live)
-        ),
-        needs_person=bool(unknown) or any(step.identity in context.unread for step in deletions),
+        awaits_parents=any(map(_may_wait_for_parents, deletions)),
+        needs_person=bool(unknown),
     )
 
 
@@ -186,14 +180,7 @@ def _deletion_steps(
     recorded = [identity for wave in observed.records.waves for identity in wave if hooks_done or identity not in hooks]
     candidates = [each for each in dict.fromkeys([*recorded, *owned, *lost]) if not observed.why_kept(each)]
     steps = [step for identity in candidates if (step := _deletion_step(observed, identity))]
-    # The deletion of these has begun, and their end waits for that of the parent.
-    steps = [step for step in steps if not (step.identity in context.cycles and _is_ending(step))]
-    steps = [
-        replace(step, reason=f"{step.reason}; it may wait for this parent: {context.unread[step.identity]}")
-        if step.identity in context.unread and _is_ending(step)
-        else step
-        for step in steps
-    ]
+    steps = [step for step in steps if not (context.home_is_ending and _may_wait_for_parents(step))]
     if not hooks_done:
         return [_keep(step, _AFTER_HOOKS) for step in steps]
     earlier = _deleted_earlier(observed, [step.identity for step in steps], dependencies, linked)
@@ -211,8 +198,8 @@ def _without_reference(observed: Observed, standing: Rendered) -> list[Identity]
     return [live.identity for live in owned if live.belongs_to(uid) and live.owned_fields() and not is_owned(live, uid)]
 
 
-def _is_ending(step: Step) -> bool:
-    return step.live is not None and step.live.deleting
+def _may_wait_for_parents(step: Step) -> bool:
+    return step.live is not None and may_wait_for_parents(step.live)
 
 
 def _deleted_earlier(

@@ -2,7 +2,7 @@
 
 Promises:
 - They follow from the label that the operator gives to children, so that a restart does not change them.
-- Under `--shard`, the parents of other shards count, too.
+- Under `--shard`, the parents of other shards count, too, where the operator limits how deep parents are nested.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ NO_ANCESTORS = Ancestors()
 """Those of a parent that no other parent created."""
 
 
-class CreatedParent(Struct, frozen=True):
-    """A parent that another one created."""
+class OtherParent(Struct, frozen=True):
+    """A parent that another shard reconciles."""
 
     identity: Identity
     creator: str
-    """The uid of the other one."""
+    """The uid of the parent that created it, '' without one."""
 
 
 def ancestors(parent: LiveObject, existing: Mapping[str, Identity], creators: Mapping[str, str]) -> Ancestors:

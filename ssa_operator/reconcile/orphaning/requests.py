@@ -28,7 +28,8 @@ from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.finalization.requests import ending_namespaces
 from ssa_operator.reconcile.idle_reports import deleting, report_existing_children
 from ssa_operator.reconcile.observed import Observed
-from ssa_operator.reconcile.orphaning.rules import CHILDREN_STAY, children_stay, orphan_patch, proof_of_deletion
+from ssa_operator.reconcile.orphaning.rules import CHILDREN_STAY, children_stay, proof_of_deletion
+from ssa_operator.reconcile.owner_references.rules import orphan_patch
 from ssa_operator.reconcile.parent_records.requests import read_again, save_parent_records
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.phases import Phases

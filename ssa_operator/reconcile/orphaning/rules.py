@@ -16,8 +16,6 @@ milliseconds (https://kubernetes.io/docs/concepts/architecture/garbage-collectio
 
 from __future__ import annotations
 
-import json
-
 from ssa_operator.objects.annotations import PREFIX
 from ssa_operator.objects.live_object import LiveObject, split_entry
 from ssa_operator.objects.manifest import FOREGROUND
@@ -90,19 +88,3 @@ def undecided_message(observed: Observed) -> str:
         f"`{ANNOTATION}=Orphan` leaves them{children}"
     )
     return bounded(message, MESSAGE_LIMIT)
-
-
-def orphan_patch(live: LiveObject, parent_uid: str) -> bytes | None:
-    """The JSON patch that removes an object's owner reference to a parent, None if it has none. The patch tests that
-    the object and the owner are those that were read.
-    """
-    for position, owner in enumerate(live.owner_references):
-        if owner.uid == parent_uid:
-            path = f"/metadata/ownerReferences/{position}"
-            operations = [
-                {"op": "test", "path": "/metadata/uid", "value": live.uid},
-                {"op": "test", "path": f"{path}/uid", "value": owner.uid},
-                {"op": "remove", "path": path},
-            ]
-            return json.dumps(operations, separators=(",", ":")).encode()
-    return None

@@ -24,9 +24,8 @@ from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.failures import failed_outcome, failed_request
 from ssa_operator.reconcile.observed import Observed
-from ssa_operator.reconcile.orphaning.rules import orphan_patch
 from ssa_operator.reconcile.outcome import Outcome, Result
-from ssa_operator.reconcile.owner_references.rules import owner_version_patch
+from ssa_operator.reconcile.owner_references.rules import orphan_patch, owner_version_patch
 from ssa_operator.reconcile.step import Action, FailureReason, Step
 
 log = logging.getLogger("ssa_operator")

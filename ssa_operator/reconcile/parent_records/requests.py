@@ -296,7 +296,7 @@ async def trim_records(
             and ((live := children.objects.get(identity)) is None or _is_released(live, reconcile.uid))
         ]
         unrendered = records.inventory.keys() - rendered
-        gone += [each for each in unrendered if plan.observed.is_gone(each) or plan.observed.why_kept(each)]
+        gone += [each for each in unrendered if plan.observed.is_gone(each) or plan.observed.why_home(each)]
         records = with_manifests(records.without_children(gone), (), hooks=plan.has_hooks)
     if records.applied is not None:
         pruned = {each.step.identity for each in outcomes if each.result is Result.PRUNED}

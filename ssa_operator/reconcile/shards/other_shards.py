@@ -1,29 +1,23 @@
-"""The parents that other shards reconcile: whether the parent whose label an object carries still exists, and which
-parents other parents created.
+"""The parents that other shards reconcile: whether the parent whose label an object carries still exists.
 
 Promises:
-- The only parents of other shards in memory are those whose objects this shard wants to apply, and for some seconds
-  those that other parents created.
-- A parent counts as gone only by a list that began after its object was read, and as created by none only by a list
-  that began after it was asked for.
+- The only parents of other shards in memory are, for some seconds, those whose objects this shard wants to apply.
+- A parent counts as gone only by a list that began after its object was read.
 - Reconciles that ask at the same time share one list, of metadata only.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
 from msgspec.structs import replace
 
 from ssa_operator.kube.api.client import Client
-from ssa_operator.objects.identity import Identity
-from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.shards import Shard
-from ssa_operator.reconcile.nested_parents.ancestors import CreatedParent
+from ssa_operator.reconcile.nested_parents.ancestors import OtherParent
 from ssa_operator.reconcile.parent_state import Parents
 
 REMEMBERED_SECONDS = 10.0
@@ -44,21 +38,15 @@ class OtherShards:
         self._folders = folders
         self._shard = shard
         self._now = now
-        self._found: dict[str, tuple[Identity, float]] = {}
+        self._found: dict[str, tuple[OtherParent, float]] = {}
         self._wanted: set[str] = set()
         self._lock = asyncio.Lock()
-        self._created: dict[str, CreatedParent] = {}
-        self._others: set[str] = set()
-        """Uids that no created parent had in the list that `_created` is from."""
-        self._created_since = -math.inf
-        """When that list began."""
-        self._created_lock = asyncio.Lock()
 
     def their_uids(self, uids: Iterable[str]) -> frozenset[str]:
         """The uids of parents that belong to another shard."""
         return frozenset(uid for uid in uids if uid and not self._shard.owns(uid))
 
-    async def existing(self, uids: AbstractSet[str]) -> Mapping[str, Identity]:
+    async def existing(self, uids: AbstractSet[str]) -> Mapping[str, OtherParent]:
         """The existing parents of other shards among these, by uid. Raises ApiError and CredentialsError."""
         oldest = self._now() - REMEMBERED_SECONDS
         self._found = {uid: found for uid, found in self._found.items() if found[1] > oldest}
@@ -73,49 +61,23 @@ class OtherShards:
                 await self._list()
             return found | self._known(missing)
 
-    async def created(self, uid: str) -> Mapping[str, CreatedParent]:
-        """All parents that other parents created, of all shards, by uid; as they are since some seconds if this one is
-        among them or known not to be. Raises ApiError and CredentialsError.
-        """
-        asked = self._now()
-        async with self._created_lock:
-            is_known = uid in self._created or uid in self._others
-            if self._created_since < asked and not (is_known and self._created_since > asked - REMEMBERED_SECONDS):
-                began = self._now()
-                created: dict[str, CreatedParent] = {}
-                async for identity, live in self._metadata(label_selector=PARENT_UID_LABEL):
-                    created[live.uid] = CreatedParent(identity, live.creator_uid)
-                self._created, self._others, self._created_since = created, set(), began
-            if uid not in self._created:
-                self._others.add(uid)
-            return self._created
-
-    def _known(self, uids: AbstractSet[str]) -> dict[str, Identity]:
+    def _known(self, uids: AbstractSet[str]) -> dict[str, OtherParent]:
         return {uid: self._found[uid][0] for uid in uids if uid in self._found}
 
     async def _list(self) -> None:
         wanted, self._wanted = self._wanted, set()
-        found = dict[str, Identity]()
+        found = dict[str, OtherParent]()
         try:
-            async for identity, live in self._metadata(keep=lambda live: live.uid in wanted):
-                found[live.uid] = identity
+            for parents in tuple(self._folders.values()):
+                resource = parents.served.resource
+                for reflector in parents.reflectors:
+                    scope = replace(reflector.scope, shard_selector="", metadata_only=True)
+                    for live in (await self._client.list_scope(scope, keep=lambda live: live.uid in wanted))[0]:
+                        identity = resource.identity(live.metadata.namespace, live.metadata.name)
+                        found[live.uid] = OtherParent(identity, live.creator_uid)
         except BaseException:
             self._wanted |= wanted
             raise
         # The time of the end: reconciles that wait for a slow list have its answer, too.
         now = self._now()
-        self._found |= {uid: (identity, now) for uid, identity in found.items()}
-
-    async def _metadata(
-        self, label_selector: str = "", keep: Callable[[LiveObject], bool] | None = None
-    ) -> AsyncIterator[tuple[Identity, LiveObject]]:
-        """The metadata of the parents of all shards, each with its identity. Raises ApiError and CredentialsError."""
-        for parents in tuple(self._folders.values()):
-            resource = parents.served.resource
-            for reflector in parents.reflectors:
-                scope = replace(reflector.scope, shard_selector="", metadata_only=True)
-                if label_selector:
-                    scope = replace(scope, label_selector=label_selector)
-                for live in (await self._client.list_scope(scope, keep=keep))[0]:
-                    metadata = live.metadata
-                    yield resource.identity(metadata.namespace, metadata.name), live
+        self._found |= {uid: (each, now) for uid, each in found.items()}

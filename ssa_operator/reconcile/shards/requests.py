@@ -1,5 +1,6 @@
 """Observes the parents of other shards: those whose label an object carries, before a manifest is applied to the
-object; and those above a parent, before the operator creates children of it.
+object; and those above a parent, before the operator creates children of it, and where they decide what is never
+deleted.
 
 Promises:
 - Without `--shard`, nothing is read: the informers know all parents. Nothing is read for a parent that no other parent
@@ -18,7 +19,7 @@ from msgspec.structs import replace
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.reconcile.nested_parents.ancestors import Ancestors
+from ssa_operator.reconcile.nested_parents.ancestors import OtherParent
 from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.shards.other_shards import OtherShards
@@ -42,7 +43,8 @@ async def with_parents_of_other_shards(
     except (ApiError, CredentialsError) as error:
         log.info("whether parents of other shards exist is unknown: %s", error)
         return replace(observed, parents=replace(parents, all_parents_known=False))
-    return replace(observed, parents=replace(parents, in_other_shards={**parents.in_other_shards, **found}))
+    identities = {uid: each.identity for uid, each in found.items()}
+    return replace(observed, parents=replace(parents, in_other_shards={**parents.in_other_shards, **identities}))
 
 
 def _parents_to_know(live: LiveObject) -> tuple[str, ...]:
@@ -55,15 +57,16 @@ def _parents_to_know(live: LiveObject) -> tuple[str, ...]:
 async def with_ancestors_in_other_shards(
     observed: Observed, claims: ObjectClaims, other_shards: OtherShards
 ) -> Observed:
-    """The observation with those parents above the parent that other shards reconcile."""
-    parents = observed.parents
+    """The observation with the parents above the parent that other shards reconcile, up to the limit of nesting."""
+    parents, above = observed.parents, observed.parents.ancestors
+    found: dict[str, OtherParent] = {}
     try:
-        above = claims.ancestors(observed.parent, await other_shards.created(parents.ancestors.missing))
-        if above.missing and len(above.line) + 1 >= observed.settings.max_depth:
-            # The first one, which no parent created, is not among the created ones. Only here it makes a difference.
-            first = await other_shards.existing({above.missing})
-            above = Ancestors(line=(*first.values(), *above.line), missing="" if first else above.missing)
+        while len(above.line) < observed.settings.max_depth and (uids := other_shards.their_uids({above.missing})):
+            if not (creator := await other_shards.existing(uids)):
+                break
+            found |= creator
+            above = claims.ancestors(observed.parent, found)
     except (ApiError, CredentialsError) as error:
         log.info("which parents of other shards are above %s is unknown: %s", observed.parent.identity, error)
         return replace(observed, parents=replace(parents, all_parents_known=False))
-    return replace(observed, parents=replace(parents, ancestors=above))
+    return replace(observed, parents=replace(parents, ancestors=above)) if found else observed

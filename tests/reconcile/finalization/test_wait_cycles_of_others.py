@@ -1,9 +1,11 @@
-"""A deletion waits for no end that waits for it, even if the parents in between belong to other operator processes."""
+"""A deletion waits for no end that waits for it, even if the parents in between belong to other operator processes. No
+process reads the parents of another one.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import shlex
+import itertools
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -19,14 +21,13 @@ from tests.operator.harness import (
     Desk,
     MakeOptions,
     Operate,
+    config_map,
     definition,
     entries,
     not_ready_because,
     operating,
-    ready_condition,
     uid,
 )
-from tests.operator.limited_accounts import acting_as, allowed_everywhere
 from tests.reconcile.finalization.test_wait_cycles import CRDS, WIDE, is_going, space, spaces
 from tests.reconcile.shards.test_shards import all_of
 
@@ -151,6 +152,15 @@ async def test_a_parent_that_renders_the_crd_of_another_operators_parent_is_dele
         assert not is_going(await desk.read("namespaces", two.namespace))
 
 
+async def until_younger(home: Desk, older: dict[str, Any]) -> None:
+    """Create objects until one is younger than another object: timestamps have seconds."""
+    for number in itertools.count():
+        await home.apply(config_map(f"clock-{number}"))
+        found = await home.read("configmaps", f"clock-{number}")
+        if found["metadata"]["creationTimestamp"] > older["metadata"]["creationTimestamp"]:
+            return
+
+
 async def test_the_namespace_of_another_operators_parent_outlives_the_parent_that_it_created(
     desk: Desk, options: MakeOptions, links: Path, group: str
 ) -> None:
@@ -159,14 +169,37 @@ async def test_the_namespace_of_another_operators_parent_outlives_the_parent_tha
         child = parent(group, "below", space(one.namespace))
         child["metadata"]["namespace"] = two.namespace
         async with operators(desk, *(options(namespaces=(each.namespace,)) for each in (one, two))):
+            await until_younger(two, await one.read("namespaces", one.namespace))
             await one.apply_until_ready(parent(group, "above", child))
             below = await two.ready(resource, "below")
             kept = entries(below)[f"Namespace/{one.namespace}"]["message"]
-            assert f"the parent never deletes it, because Link {one.namespace}/above lives in it" in kept
+            assert f"the parent never deletes it, because it is older than Link {two.namespace}/below, and a" in kept
             assert "finalizers" not in below["metadata"]
             await one.apply(parent(group, "above"))
             await two.gone(resource, "below")
         assert not is_going(await desk.read("namespaces", one.namespace))
+
+
+@pytest.mark.exhaustive
+async def test_namespaces_that_nested_parents_adopted_are_deleted_with_them_whichever_shard_has_the_parent_above(
+    desk: Desk, options: MakeOptions, links: Path, group: str
+) -> None:
+    """The API server draws the uids, so that some of the parents are in another shard than the one above them."""
+    resource = f"links.{group}"
+    async with spaces(desk, 7) as (one, two, *homes):
+        names = (one.namespace, two.namespace)
+        lease = Installation(namespace=desk.namespace)
+        shards = [options(shard=each, namespaces=names, installation=lease) for each in all_of(2)]
+        children = [parent(group, f"below-{number}", space(home.namespace)) for number, home in enumerate(homes)]
+        for child in children:
+            child["metadata"]["namespace"] = two.namespace
+        await until_younger(two, await desk.read("namespaces", homes[-1].namespace))
+        async with operators(desk, *shards):
+            await one.apply_until_ready(parent(group, "above", *children))
+            await one.delete(resource, "above", wait=False)
+            await one.gone(resource, "above")
+            for home in homes:
+                await desk.gone("namespaces", home.namespace)
 
 
 @pytest.mark.exhaustive
@@ -190,27 +223,6 @@ async def test_parents_that_create_parents_and_namespaces_are_deleted_and_what_t
         await desk.gone(f"lands.{group}", land)
         assert await desk.find(ROLES, f"{one.namespace}-inner") is None
         assert not is_going(await desk.read("namespaces", one.namespace))
-
-
-@pytest.mark.exhaustive
-async def test_a_parent_that_may_not_read_the_other_one_says_how_a_person_ends_the_deletion(
-    desk: Desk, options: MakeOptions, links: Path, group: str, tmp_path: Path
-) -> None:
-    user, resources = f"{desk.namespace}-operator", ["namespaces", "links", "links/status", "links/finalizers"]
-    await desk.apply(*allowed_everywhere(user, [{"apiGroups": ["*"], "resources": resources, "verbs": ["*"]}]))
-    async with spaces(desk, 2) as (one, two), acting_as(user, desk, tmp_path) as limited:
-        made = options(namespaces=(one.namespace,))
-        await two.apply(parent(group, "far", kind="Chain"))
-        await two.patch("chain", "far", metadata={"finalizers": ["ssa-operator.dev/cleanup"]})
-        async with operating(limited, made):
-            await one.apply_until_ready(parent(group, "near", space(two.namespace)))
-            await one.delete(f"links.{group}", "near", wait=False)
-            words = (f"chains.{group}", "forbidden", "take the finalizer off", f"kubectl patch Link.{group} near")
-            found = await one.until(f"links.{group}", "near", not_ready_because("Deleting", *words))
-            command = ready_condition(found)["message"].rpartition("`kubectl ")[2].rstrip("`")
-            await desk.kubectl(*shlex.split(command))
-            await one.gone(f"links.{group}", "near")
-        await two.release("chain", "far")
 
 
 @pytest.mark.exhaustive

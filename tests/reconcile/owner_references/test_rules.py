@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.reconcile.owner_references.rules import owner_version_patch
+from ssa_operator.reconcile.owner_references.rules import orphan_patch, owner_version_patch
 
 
 def owner(api_version: str, uid: str) -> dict[str, Any]:
@@ -47,3 +47,15 @@ def test_the_version_of_the_parent_alone_is_written() -> None:
 )
 def test_any_other_owner_reference_stays(live: LiveObject) -> None:
     assert owner_version_patch(live, PARENT) is None
+
+
+def test_the_owner_reference_of_the_parent_alone_is_removed() -> None:
+    live = child(owner("example.com/v1", "u0"), owner("example.com/v1", "u1"))
+    patch = orphan_patch(live, "u1")
+    assert patch is not None
+    assert json.loads(patch) == [
+        {"op": "test", "path": "/metadata/uid", "value": "c"},
+        {"op": "test", "path": "/metadata/ownerReferences/1/uid", "value": "u1"},
+        {"op": "remove", "path": "/metadata/ownerReferences/1"},
+    ]
+    assert orphan_patch(live, "u2") is None
