@@ -21,6 +21,7 @@ import logging
 import secrets
 import ssl
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Protocol
 
 from cryptography import x509
@@ -29,7 +30,7 @@ from msgspec import Struct
 
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
-from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.conflicts import retry_on_conflict
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth.certificate_authority import CertificateAuthority
 from ssa_operator.kube.auth.server_config import load_key_pair
@@ -184,26 +185,23 @@ class SharedCertificate:
         """The last one that the Secret had."""
 
     async def current(self) -> WebhookCertificate:
-        while True:
-            live = await self._client.find(SECRETS, self._name, self._namespace)
-            found = read_certificate(live.body.get("data") or {}) if live is not None else None
-            if found is not None and found.seal and self._is_usable(found):
-                self._known = found
-                return found
-            before = self._known if found is None or not found.seal else found
-            if before is not None and self._is_usable(before):
-                made = before
-            else:
-                made = new_certificate(self._host, self._now(), before or found, name=self._name)
-            try:
-                await self._store(made, live)
-            except ApiError as error:
-                if error.already_exists or error.conflict:
-                    continue  # another replica was faster
-                raise
-            log.info("the certificate of the webhook is %s", "made" if before is None else "renewed")
-            self._known = made
-            return made
+        read = partial(self._client.find, SECRETS, self._name, self._namespace)
+        self._known = await retry_on_conflict(read, self._stored)
+        return self._known
+
+    async def _stored(self, live: LiveObject | None) -> WebhookCertificate:
+        """The usable certificate of the Secret, or else one that is stored there."""
+        found = read_certificate(live.body.get("data") or {}) if live is not None else None
+        if found is not None and found.seal and self._is_usable(found):
+            return found
+        before = self._known if found is None or not found.seal else found
+        if before is not None and self._is_usable(before):
+            made = before
+        else:
+            made = new_certificate(self._host, self._now(), before or found, name=self._name)
+        await self._store(made, live)
+        log.info("the certificate of the webhook is %s", "made" if before is None else "renewed")
+        return made
 
     def _is_usable(self, certificate: WebhookCertificate) -> bool:
         return not certificate.expires_soon(self._now()) and certificate.is_for(self._host)

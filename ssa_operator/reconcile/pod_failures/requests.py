@@ -15,9 +15,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from ssa_operator.kube.api.discovery import UnknownKind
-from ssa_operator.kube.api.errors import ApiError
-from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.kube.api.discovery import REQUEST_ERRORS
 from ssa_operator.kube.clock import Clock
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
@@ -96,7 +94,7 @@ async def _pods(live: LiveObject, cluster: ClusterAccess) -> Sequence[LiveObject
     try:
         resource = await cluster.children.resource(POD, "v1")
         pods, _ = await cluster.client.list(resource, live.identity.namespace, labels)
-    except (ApiError, CredentialsError, UnknownKind) as error:
+    except REQUEST_ERRORS as error:
         log.debug("the pods of %s can't be listed: %s", live.identity, error)
         return ()
     return pods

@@ -26,7 +26,6 @@ from msgspec.structs import replace
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.resource import Resource
-from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.objects.annotations import Recreate
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
@@ -111,11 +110,11 @@ def immutable_change(
 
 
 async def recreate(change: ImmutableChange, cluster: ClusterAccess) -> Outcome | Step:
-    """Delete the object if its manifest allows that. If it is gone at once, returns the step that recreates it."""
+    """Delete the object if its manifest allows that. If it is gone at once, returns the step that recreates it. Raises
+    CredentialsError.
+    """
     try:
         return await _recreate(change, cluster)
-    except CredentialsError as error:
-        return failed_outcome(change.step, str(error), problem=FailureReason.APPLY_FAILED, retryable=True)
     except ApiError as error:
         outcome = failed_request(change.step, error, change.location)
         return replace(outcome, message=f"{_kept(change)}: {error}")
