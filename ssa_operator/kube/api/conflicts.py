@@ -21,8 +21,8 @@ async def retry_on_conflict(
     known: LiveObject | None = None,
     is_conflict: Callable[[ApiError], bool] = lambda error: error.conflict or error.already_exists,
 ) -> Changed:
-    """The result of a change of an object as it was read. After a conflict, it is read again. An object that is `known` is not
-    read first. Raises the last conflict.
+    """The result of a change of an object as it was read. After a conflict, it is read again. What is `known` of the
+    object is not read first. Raises the last conflict.
     """
     attempts = 1
     current = await read() if known is None else known
