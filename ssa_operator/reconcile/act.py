@@ -134,7 +134,7 @@ class _UnreadySuccessors:
 
     def step(self, step: Step) -> Step:
         """The prune, or a KEEP instead while a successor is not ready."""
-        successors = step.order.successors
+        successors = step.successors
         if successors not in self._first:
             awaited = (_awaited(each, self._before.get(each), self._now) for each in sorted(successors))
             self._first[successors] = next(filter(None, awaited), None)
@@ -169,7 +169,7 @@ def _kept(step: Step, why: str) -> Outcome:
 async def _act_on(
     step: Step, before: Mapping[Identity, Outcome], plan: Plan, cluster: ClusterAccess, now: float
 ) -> Outcome:
-    waiting = waiting_outcome(step, before, now) if step.order.after or step.order.missing else None
+    waiting = waiting_outcome(step, before, now) if step.after or step.missing else None
     return waiting or await _try_to_perform(step, plan, cluster)
 
 
@@ -197,7 +197,7 @@ async def _perform(step: Step, plan: Plan, cluster: ClusterAccess) -> Outcome:
         case Action.WAIT:
             # The event of another child requeues a parent that waits for it. Only a step with a manifest is retried. A
             # conflict or a feedback loop has its own schedule.
-            retryable = step.manifest is not None and not step.history.conflict and not step.history.feedback_loop
+            retryable = step.manifest is not None and not step.conflict and not step.feedback_loop
             return Outcome(step=step, result=Result.WAITING, live=step.live, message=step.reason, retryable=retryable)
         case Action.RECREATE:
             removed = await prune(step, plan.observed.parent.uid, cluster)

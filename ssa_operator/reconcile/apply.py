@@ -145,27 +145,27 @@ async def _after_refusal(
 
 
 def _applied(step: Step, manifest: Manifest, applied: Applied, before: LiveObject | None, *, same: bool) -> Outcome:
-    left = ""
+    memory, left = step.memory, ""
+    refusal, recreation = memory.refusal, memory.recreation
     if before is not None:
-        known, left = after_apply(step.history.refusal, manifest, before, applied.live)
-        step = replace(step, history=replace(step.history, refusal=known))
+        refusal, left = after_apply(refusal, manifest, before, applied.live)
     if not applied.created:
         # An apply that succeeds resets the repeated refusals.
-        step = replace(step, history=replace(step.history, recreation=None))
-        result = Result.UNCHANGED if same else Result.CONFIGURED
-    elif (pending := step.history.recreation) is not None and not pending.created:
-        made = Recreation(digest=manifest.digest, created=True, deleted_uid=pending.deleted_uid)
-        step = replace(step, history=replace(step.history, recreation=made))
+        recreation, result = None, Result.UNCHANGED if same else Result.CONFIGURED
+    elif recreation is not None and not recreation.created:
+        recreation = Recreation(digest=manifest.digest, created=True, deleted_uid=recreation.deleted_uid)
         result = Result.RECREATED
     else:
         result = Result.CREATED
+    if refusal is not memory.refusal or recreation is not memory.recreation:
+        step = replace(step, memory=replace(memory, refusal=refusal, recreation=recreation))
     return Outcome(step=step, result=result, live=applied.live, message=left, warnings=applied.warnings)
 
 
 async def _create(step: Step, manifest: Manifest, resource: Resource, cluster: ClusterAccess) -> Applied | LiveObject:
     """Apply where no object exists; an object that exists is returned as it is."""
     paths, gone = scale_paths(resource, cluster), cluster.children.last_seen(manifest.identity)
-    replicas = last_replicas(manifest, step.history.replicas, gone, paths)
+    replicas = last_replicas(manifest, step.replicas, gone, paths)
     complete = with_replicas(manifest, replicas, paths)
     created = await _create_if_absent(complete, resource, cluster)
     if complete is manifest or isinstance(created, LiveObject) or cluster.dry_run:
@@ -246,7 +246,7 @@ async def _prepare(
     """Change the owners of fields before an apply: adopt those of former managers, so that obsolete ones are removed,
     and hand over the number of replicas that the manifest leaves to others.
     """
-    live, replicas = step.live, step.history.replicas
+    live, replicas = step.live, step.replicas
     assert live is not None
     if not adopts and live.own_api_version() == manifest.api_version and has_owned_content(live, manifest.body):
         return _Prepared(live, keeps_fields=True)
@@ -378,7 +378,7 @@ def _refused(step: Step, manifest: Manifest, error: ApiError, note: str | None) 
         return replace(outcome, message=f"{error}; render less into the object, or divide it")
     if note:
         outcome = replace(outcome, message=f"{outcome.message}; {note}")
-    if step.history.recreation is not None and not step.history.recreation.created:
+    if step.memory.recreation is not None and not step.memory.recreation.created:
         # The operator has deleted the object, and it is missing until an apply succeeds. A quota, for example, may
         # still count the old object.
         return replace(outcome, retryable=True)

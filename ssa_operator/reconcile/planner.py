@@ -17,7 +17,6 @@ from ssa_operator.kube.clock import Clock
 from ssa_operator.objects.render_result import Rendered
 from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.current_reconcile import Reconcile
-from ssa_operator.reconcile.finalization.memory import HookFailures
 from ssa_operator.reconcile.finalization.requests import ending_namespaces
 from ssa_operator.reconcile.finalization.rules import DeletionContext, Finalization, make_finalization
 from ssa_operator.reconcile.finalization.waits_of_others import waits_of_others
@@ -92,9 +91,7 @@ class Planner:
         children = (*observed.records.inventory, *own)
         observed = await self._ancestors.observed(observed, children)
         cycles = self._claims.waits.cycles(live, children)
-        context = DeletionContext(
-            now=self._now(), failures=reconcile.state.children[HookFailures].by_child, cycles=cycles
-        )
+        context = DeletionContext(now=self._now(), cycles=cycles)
         deletion = await self._renderer.judged(reconcile, lambda: make_finalization(observed, rendered, context))
         known = await self._with_ending_namespaces(observed, deletion.blocking_namespaces)
         if known.ending_namespaces:

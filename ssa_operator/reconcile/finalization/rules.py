@@ -105,7 +105,7 @@ def make_finalization(observed: Observed, rendered: Rendered, context: DeletionC
     """The plan of one reconcile; `rendered` is the whole render of the templates."""
     standing, rendered = rendered.without_hooks, rendered.finalizing
     unreadable = observed.children.unreadable
-    planned_hooks = plan_hooks(observed, rendered, context.now, context.failures)
+    planned_hooks = plan_hooks(observed, rendered, context.now)
     hooks = planned_hooks.steps
     undone = [step for step in hooks if step.reason != DONE]
     hooks_done = not undone

@@ -19,6 +19,7 @@ from ssa_operator.kube.api.discovery import REQUEST_ERRORS
 from ssa_operator.kube.clock import Clock
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.reconcile.child_memory import ChildMemories
 from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.pod_failures.rules import (
@@ -44,7 +45,7 @@ CHECKS_LIMIT = 50
 
 async def diagnose_pods(
     outcomes: Sequence[Outcome],
-    before: Mapping[Identity, PodCheck],
+    memories: ChildMemories,
     cluster: ClusterAccess,
     events: WorkloadEvents,
     clock: Clock,
@@ -59,7 +60,7 @@ async def diagnose_pods(
         if outcome.live is not None and outcome.result not in (Result.FAILED, Result.WAITING, Result.PRUNED):
             identity = outcome.live.identity
             found = outcome.step.readiness_of(outcome.live, now)
-            check = pod_check(outcome.live, before.get(identity), found, monotonic)
+            check = pod_check(outcome.live, memories.of(identity).pods, found, monotonic)
             if check is not None and check.due <= monotonic:
                 left -= 1
                 if left >= 0:

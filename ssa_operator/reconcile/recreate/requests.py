@@ -121,7 +121,7 @@ async def recreate(change: ImmutableChange, cluster: ClusterAccess) -> Outcome |
 
 
 async def _recreate(change: ImmutableChange, cluster: ClusterAccess) -> Outcome | Step:
-    identity, recreation = change.manifest.identity, change.step.history.recreation
+    identity, recreation = change.manifest.identity, change.step.memory.recreation
     former = change.step.live
     if former is not None and was_left_by_former_parent(change.manifest, former):
         # No event of it reaches the parent, because it has another parent's label.
@@ -221,7 +221,8 @@ async def _delete(
         why=f"{change.field} is immutable",
         old=live if has_generated_values else None,
     )
-    step = replace(change.step, history=replace(change.step.history, recreation=pending, replicas=replicas))
+    memory = replace(change.step.memory, recreation=pending)
+    step = replace(change.step, memory=memory, replicas=replicas)
     if why := await cluster.guard.why_outdated():
         return waiting_outcome(change.step, live, f"{pending.why}; {why}")
     if has_generated_values:
