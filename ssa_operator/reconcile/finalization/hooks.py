@@ -52,9 +52,7 @@ class HookPlan(Struct, frozen=True, kw_only=True):
 
 
 def plan_hooks(observed: Observed, rendered: Rendered, now: float) -> HookPlan:
-    """The plan of the hooks, which `rendered` has alone. `failures` is how often each hook's Job was recreated because
-    it failed.
-    """
+    """The plan of the hooks, which `rendered` has alone."""
     found = [_hook_step(observed, step_for_document(observed, document), now) for document in rendered.documents]
     waiting = [
         _keep_if_done(observed, step_for_wait(observed, wait, wait.identity))

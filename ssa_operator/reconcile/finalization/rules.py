@@ -93,8 +93,6 @@ class DeletionContext(Struct, frozen=True, kw_only=True):
 
     now: float
     """Seconds since the epoch."""
-    failures: Mapping[Identity, int] = field(default_factory=dict)
-    """How often each hook's Job was recreated because it failed."""
     cycles: Mapping[Identity, str] = field(default_factory=dict)
     """The objects whose end waits for the end of the parent, each with the path."""
     unread: Mapping[Identity, str] = field(default_factory=dict)
