@@ -50,7 +50,6 @@ from ssa_operator.reconcile.outcome import Result
 from ssa_operator.reconcile.parent_state import Parents, ParentState
 from ssa_operator.reconcile.reconciler import Reconciled, Reconciler
 from ssa_operator.reconcile.render_turns import SLOW, Pace, paced
-from ssa_operator.reconcile.resync.memory import ApplyRecords
 from ssa_operator.reconcile.resync.rules import ResyncBudget, next_resync
 from ssa_operator.reconcile.resync.unchanged import COUNTED_IN_VAIN
 from ssa_operator.reconcile.retries.rules import Retries, RetryBudget, after_error, after_report
@@ -295,7 +294,7 @@ class Workers:
         done = await self._reconciler.write_status(parent, state)
         if done.error is not None:
             return self._after_error(key, done)
-        self._requeue_at(key, next_conflict_at(done.state, self._clock.monotonic()))
+        self._requeue_at(key, next_conflict_at(done.state))
         return done.state
 
     def _grant_resync(self, key: ParentKey, state: ParentState, causes: Cause) -> Cause:
@@ -357,7 +356,7 @@ class Workers:
         if self._options.apply is ApplyMode.ALWAYS or state.retries.error or report is None:
             return False
         # A child without an apply record may lack the operator's label, and then no informer holds it.
-        return report.complete and state.renders.rendered <= state.children[ApplyRecords].by_child.keys()
+        return report.complete and state.renders.rendered <= state.children.applied
 
     def _after_report(self, key: ParentKey, state: ParentState, report: Report) -> ParentState:
         self._count(key, _result_of(report))
@@ -426,7 +425,7 @@ class Workers:
         if terminal and report is not None:
             # A CRD, for example, may refuse the status each time. The children are retried all the same.
             retries = replace(self._schedule(key, retries, report), unfinished=retries.unfinished)
-            self._requeue_at(key, next_conflict_at(state, self._clock.monotonic()))
+            self._requeue_at(key, next_conflict_at(state))
             not_before = max(not_before, retries.not_before)
         retries = after_error(retries, logged, terminal=terminal and not denied, not_before=not_before)
         if denied:
@@ -446,7 +445,7 @@ class Workers:
         for outcome in report.outcomes:
             kind = self._metrics.kind_label(outcome.step.identity.kind)
             self._metrics.children.labels(key.folder, kind, outcome.result.value).inc()
-            problem = FailureReason.CONFLICT if outcome.step.history.conflict else outcome.problem
+            problem = FailureReason.CONFLICT if outcome.step.conflict else outcome.problem
             if problem is not None:
                 self._metrics.child_failures.labels(key.folder, kind, problem.value).inc()
             for warning in outcome.warnings:

@@ -3,6 +3,8 @@
 The modules here are that line, and the values that travel along it. Each folder is a promise:
 
 - `rules.py` decides: pure functions over values.
-- `memory.py` is what the process remembers of a parent for the promise: frozen values.
 - `requests.py` asks the API server.
+
+What the process remembers of each child is a row in `child_memory.py`. `promises.py` says what they learn from a
+reconcile.
 """

@@ -7,7 +7,7 @@ Promises:
 - A step that admission denies is tried again as soon as the reconcile has created another object, because a plugin may
   have missed that one: a Pod is denied before its ServiceAccount or PriorityClass exists.
 - A dry run sends the same requests as dry runs. No step waits for another one, because none is really carried out.
-- An unexpected error of one step is logged and fails that step alone.
+- A request that fails, or a bug, fails its step alone. A bug is logged.
 
 How it works:
 `stages` sorts the steps into stages, by whether the step prunes, the kinds that are created before its kind, its depth
@@ -36,11 +36,12 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from ssa_operator.kube.api.discovery import REQUEST_ERRORS
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.readiness import ReadinessState, is_rolled_out
 from ssa_operator.reconcile.apply import Existing, apply, apply_shared, prune
 from ssa_operator.reconcile.cluster_access import ClusterAccess
-from ssa_operator.reconcile.failures import unexpected_failure
+from ssa_operator.reconcile.failures import failed_request, unexpected_failure
 from ssa_operator.reconcile.long_steps import BATCH, PAUSE
 from ssa_operator.reconcile.ordering import stages, waiting_outcome
 from ssa_operator.reconcile.outcome import Outcome, Result
@@ -133,7 +134,7 @@ class _UnreadySuccessors:
 
     def step(self, step: Step) -> Step:
         """The prune, or a KEEP instead while a successor is not ready."""
-        successors = step.order.successors
+        successors = step.successors
         if successors not in self._first:
             awaited = (_awaited(each, self._before.get(each), self._now) for each in sorted(successors))
             self._first[successors] = next(filter(None, awaited), None)
@@ -168,13 +169,15 @@ def _kept(step: Step, why: str) -> Outcome:
 async def _act_on(
     step: Step, before: Mapping[Identity, Outcome], plan: Plan, cluster: ClusterAccess, now: float
 ) -> Outcome:
-    waiting = waiting_outcome(step, before, now) if step.order.after or step.order.missing else None
+    waiting = waiting_outcome(step, before, now) if step.after or step.missing else None
     return waiting or await _try_to_perform(step, plan, cluster)
 
 
 async def _try_to_perform(step: Step, plan: Plan, cluster: ClusterAccess) -> Outcome:
     try:
         return await disown_kept(await _perform(step, plan, cluster), plan.observed, cluster)
+    except REQUEST_ERRORS as error:
+        return failed_request(step, error)
     except Exception as error:  # noqa: BLE001 - it is logged
         return unexpected_failure(step, error, reads_secrets=reads_secrets(plan.rendered, plan.observed.parent))
 
@@ -194,7 +197,7 @@ async def _perform(step: Step, plan: Plan, cluster: ClusterAccess) -> Outcome:
         case Action.WAIT:
             # The event of another child requeues a parent that waits for it. Only a step with a manifest is retried. A
             # conflict or a feedback loop has its own schedule.
-            retryable = step.manifest is not None and not step.history.conflict and not step.history.feedback_loop
+            retryable = step.manifest is not None and not step.conflict and not step.feedback_loop
             return Outcome(step=step, result=Result.WAITING, live=step.live, message=step.reason, retryable=retryable)
         case Action.RECREATE:
             removed = await prune(step, plan.observed.parent.uid, cluster)
@@ -218,19 +221,22 @@ async def _apply(step: Step, plan: Plan, cluster: ClusterAccess) -> Outcome:
     immutable field changed may be deleted first.
     """
     current: Step | Existing | ImmutableChange | Outcome = step
-    while not isinstance(current, Outcome):
-        match current:
-            case Existing():
-                known = await with_parents_of_other_shards(plan.observed, [current.live], cluster.other_shards)
-                plan = replace(plan, observed=known)
-                current = plan.step_for_existing(current.step, current.live)
-            case ImmutableChange():
-                current = await recreate(current, cluster)
-            case Step(action=Action.APPLY):
-                if current.manifest is not None and current.manifest.shared is not None:
-                    current = await apply_shared(current, plan.observed.parent.uid, cluster)
-                else:
-                    current = await apply(current, cluster)
-            case Step():
-                current = await _perform(current, plan, cluster)
+    try:
+        while not isinstance(current, Outcome):
+            match current:
+                case Existing():
+                    known = await with_parents_of_other_shards(plan.observed, [current.live], cluster.other_shards)
+                    plan = replace(plan, observed=known)
+                    current = plan.step_for_existing(current.step, current.live)
+                case ImmutableChange():
+                    current = await recreate(current, cluster)
+                case Step(action=Action.APPLY):
+                    if current.manifest is not None and current.manifest.shared is not None:
+                        current = await apply_shared(current, plan.observed.parent.uid, cluster)
+                    else:
+                        current = await apply(current, cluster)
+                case Step():
+                    current = await _perform(current, plan, cluster)
+    except REQUEST_ERRORS as error:
+        return failed_request(current if isinstance(current, Step) else current.step, error)
     return current

@@ -21,15 +21,17 @@ Promises:
 
 from __future__ import annotations
 
+from functools import partial
+
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Applied
-from ssa_operator.kube.api.discovery import UnknownKind
+from ssa_operator.kube.api.conflicts import retry_on_conflict
+from ssa_operator.kube.api.discovery import REQUEST_ERRORS, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.resource import Resource
-from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.managed_fields import has_owned_content
 from ssa_operator.objects.manifest import Manifest
@@ -63,11 +65,6 @@ from ssa_operator.reconcile.shared_ownership.requests import OTHERS_TURN, releas
 from ssa_operator.reconcile.shared_ownership.rules import with_owners
 from ssa_operator.reconcile.step import FailureReason, Step
 
-ATTEMPTS = 3
-"""How often a reconcile sends an apply with a precondition to an object whose status others write meanwhile. After
-that, the next reconcile sends it.
-"""
-
 
 class Existing(Struct, frozen=True):
     """A step whose object was planned to be created, and the object that exists."""
@@ -91,18 +88,14 @@ async def apply_shared(step: Step, uid: str, cluster: ClusterAccess) -> Outcome 
 
 async def apply(step: Step, cluster: ClusterAccess) -> Outcome | Existing | ImmutableChange | Step:
     """Apply the manifest of a step. Instead of an outcome, returns an object that exists although the plan doesn't know
-    it, an apply that was refused because of an immutable field, or what to apply after a refusal.
+    it, an apply that was refused because of an immutable field, or what to apply after a refusal. Raises
+    REQUEST_ERRORS.
     """
     assert step.manifest is not None
     manifest = with_owners(step.manifest, step.live)
     if cluster.guard.parent_leaves():
         return waiting_outcome(step, step.live, "is not applied, because its parent is being deleted")
-    try:
-        resource = await cluster.children.resource(manifest.identity.group_kind, manifest.version)
-    except (UnknownKind, CredentialsError) as error:
-        return failed_outcome(step, str(error), problem=FailureReason.APPLY_FAILED, retryable=True)
-    except ApiError as error:
-        return failed_request(step, error)
+    resource = await cluster.children.resource(manifest.identity.group_kind, manifest.version)
     ready = step
     try:
         with cluster.writing(manifest.identity):
@@ -129,8 +122,6 @@ async def apply(step: Step, cluster: ClusterAccess) -> Outcome | Existing | Immu
             same = step.live is not None and is_same(step.live, applied.live)
             counted = step.live is not None and not cluster.dry_run and is_counted_as_change(step.live, applied.live)
             applied = replace(applied, live=cluster.written(applied.live, changed=not (same or counted)))
-    except CredentialsError as error:
-        return failed_outcome(step, str(error), problem=FailureReason.APPLY_FAILED, retryable=True)
     except ValueError as error:
         return failed_outcome(step, str(error), problem=FailureReason.INVALID_MANIFEST)
     except ApiError as error:
@@ -145,9 +136,7 @@ async def _after_refusal(
 ) -> Outcome | ImmutableChange | Step:
     try:
         answer = await answer_refusal(step, manifest, resource, error, cluster)
-    except CredentialsError as failure:
-        return failed_outcome(step, str(failure), problem=FailureReason.APPLY_FAILED, retryable=True)
-    except ApiError as failure:
+    except REQUEST_ERRORS as failure:
         return failed_request(step, failure)
     if isinstance(answer, Step | Outcome):
         return answer
@@ -156,27 +145,27 @@ async def _after_refusal(
 
 
 def _applied(step: Step, manifest: Manifest, applied: Applied, before: LiveObject | None, *, same: bool) -> Outcome:
-    left = ""
+    memory, left = step.memory, ""
+    refusal, recreation = memory.refusal, memory.recreation
     if before is not None:
-        known, left = after_apply(step.history.refusal, manifest, before, applied.live)
-        step = replace(step, history=replace(step.history, refusal=known))
+        refusal, left = after_apply(refusal, manifest, before, applied.live)
     if not applied.created:
         # An apply that succeeds resets the repeated refusals.
-        step = replace(step, history=replace(step.history, recreation=None))
-        result = Result.UNCHANGED if same else Result.CONFIGURED
-    elif (pending := step.history.recreation) is not None and not pending.created:
-        made = Recreation(digest=manifest.digest, created=True, deleted_uid=pending.deleted_uid)
-        step = replace(step, history=replace(step.history, recreation=made))
+        recreation, result = None, Result.UNCHANGED if same else Result.CONFIGURED
+    elif recreation is not None and not recreation.created:
+        recreation = Recreation(digest=manifest.digest, created=True, deleted_uid=recreation.deleted_uid)
         result = Result.RECREATED
     else:
         result = Result.CREATED
+    if refusal is not memory.refusal or recreation is not memory.recreation:
+        step = replace(step, memory=replace(memory, refusal=refusal, recreation=recreation))
     return Outcome(step=step, result=result, live=applied.live, message=left, warnings=applied.warnings)
 
 
 async def _create(step: Step, manifest: Manifest, resource: Resource, cluster: ClusterAccess) -> Applied | LiveObject:
     """Apply where no object exists; an object that exists is returned as it is."""
     paths, gone = scale_paths(resource, cluster), cluster.children.last_seen(manifest.identity)
-    replicas = last_replicas(manifest, step.history.replicas, gone, paths)
+    replicas = last_replicas(manifest, step.replicas, gone, paths)
     complete = with_replicas(manifest, replicas, paths)
     created = await _create_if_absent(complete, resource, cluster)
     if complete is manifest or isinstance(created, LiveObject) or cluster.dry_run:
@@ -214,26 +203,21 @@ async def _apply_to_known(
     """
     if cluster.dry_run or not depends_on_known(manifest):
         return await _send(manifest, manifest.encoded, resource, cluster)
-    known = live
-    for attempt in range(1, ATTEMPTS + 1):
-        try:
-            return await _send(manifest, only_to_known(manifest, known), resource, cluster)
-        except ApiError as error:
-            if not (error.conflict or _has_other_uid(error)):
-                raise
-            refused = error
-        current = await cluster.client.find(resource, manifest.identity.name, manifest.identity.namespace)
+    identity = manifest.identity
+
+    async def change(current: LiveObject | None) -> Applied | LiveObject | None:
         if current is None or is_outdated(live, current):
             return current
-        if attempt == ATTEMPTS:
-            raise refused
-        known = current  # only its status has changed
-    raise AssertionError("unreachable")
+        # At most its status has changed.
+        return await _send(manifest, only_to_known(manifest, current), resource, cluster)
+
+    read = partial(cluster.client.find, resource, identity.name, identity.namespace)
+    return await retry_on_conflict(read, change, known=live, is_conflict=_is_other_version)
 
 
-def _has_other_uid(error: ApiError) -> bool:
-    """Whether an object was recreated, and the apply had the uid of its predecessor."""
-    return error.invalid and any(cause.field == "metadata.uid" for cause in error.causes)
+def _is_other_version(error: ApiError) -> bool:
+    """Whether an object has changed, or was recreated and the apply had the uid of its predecessor."""
+    return error.conflict or (error.invalid and any(cause.field == "metadata.uid" for cause in error.causes))
 
 
 def _after_change(step: Step, known: LiveObject, current: LiveObject | None, cluster: ClusterAccess) -> Outcome:
@@ -262,7 +246,7 @@ async def _prepare(
     """Change the owners of fields before an apply: adopt those of former managers, so that obsolete ones are removed,
     and hand over the number of replicas that the manifest leaves to others.
     """
-    live, replicas = step.live, step.history.replicas
+    live, replicas = step.live, step.replicas
     assert live is not None
     if not adopts and live.own_api_version() == manifest.api_version and has_owned_content(live, manifest.body):
         return _Prepared(live, keeps_fields=True)
@@ -317,7 +301,7 @@ async def _send(manifest: Manifest, body: bytes, resource: Resource, cluster: Cl
 
 async def prune(step: Step, uid: str, cluster: ClusterAccess) -> Outcome:
     """Delete the object of a step, if it is still the one that was planned for and other parents than that with this
-    uid don't share it.
+    uid don't share it. Raises REQUEST_ERRORS.
     """
     live = step.live
     assert live is not None
@@ -333,13 +317,11 @@ async def prune(step: Step, uid: str, cluster: ClusterAccess) -> Outcome:
         remaining = await _delete(live, resource, cluster)
     except UnknownKind as error:
         return _not_deleted(step, str(error))
-    except CredentialsError as error:
-        return failed_outcome(step, str(error), problem=FailureReason.APPLY_FAILED, retryable=True)
     except ApiError as error:
         # An object that was recreated under the same name, has another owner now or changed again is not deleted.
-        if error.conflict:
-            return _not_deleted(step, f"another object has its name by now, or it changed meanwhile ({error.message})")
-        return failed_request(step, error)
+        if not error.conflict:
+            raise
+        return _not_deleted(step, f"another object has its name by now, or it changed meanwhile ({error.message})")
     if remaining is None:
         cluster.deleted(live)
     else:
@@ -396,7 +378,7 @@ def _refused(step: Step, manifest: Manifest, error: ApiError, note: str | None) 
         return replace(outcome, message=f"{error}; render less into the object, or divide it")
     if note:
         outcome = replace(outcome, message=f"{outcome.message}; {note}")
-    if step.history.recreation is not None and not step.history.recreation.created:
+    if step.memory.recreation is not None and not step.memory.recreation.created:
         # The operator has deleted the object, and it is missing until an apply succeeds. A quota, for example, may
         # still count the old object.
         return replace(outcome, retryable=True)

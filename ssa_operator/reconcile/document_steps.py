@@ -18,13 +18,10 @@ from ssa_operator.objects.manifest import Manifest, ManifestError, Rules, group_
 from ssa_operator.objects.render_result import Document, Wait
 from ssa_operator.objects.shards import has_bucket_label
 from ssa_operator.reconcile.adoption.rules import follows_from_object
-from ssa_operator.reconcile.child_case import refused_step
 from ssa_operator.reconcile.decide import decide_step
 from ssa_operator.reconcile.observed import ApplyScope, Observed
-from ssa_operator.reconcile.recreate.memory import Recreations
 from ssa_operator.reconcile.refusals.known_refusals import recalled, without_kept
-from ssa_operator.reconcile.refusals.memory import Refusals
-from ssa_operator.reconcile.step import Action, FailureReason, Step, StepHistory, StepOrder
+from ssa_operator.reconcile.step import Action, FailureReason, Step, refused_step
 
 
 def step_for_document(observed: Observed, document: Document) -> Step:
@@ -57,21 +54,18 @@ def step_for_document(observed: Observed, document: Document) -> Step:
     if made.identity in observed.children.unreadable:
         why = f"may exist already, and can't be read: {observed.children.unreadable[made.identity]}"
         return refused_step(made.identity, why, document, FailureReason.APPLY_FAILED)
-    live, history = _live(observed, made), observed.history
-    known = history[Refusals].by_child.get(made.identity)
-    if known is not None:
+    live, memory = _live(observed, made), observed.memory.of(made.identity)
+    if (known := memory.refusal) is not None:
         known = recalled(known, made, live, resyncs=observed.apply_scope is ApplyScope.ALL)
+        memory = replace(memory, refusal=known)
     step = Step(
         action=Action.APPLY,
         identity=made.identity,
         manifest=made if known is None else without_kept(made, known.kept),
         live=live,
         location=document.location,
-        history=StepHistory(
-            recreation=history[Recreations].by_child.get(made.identity),
-            replicas=observed.records.replicas.get(made.identity),
-            refusal=known,
-        ),
+        memory=memory,
+        replicas=observed.records.replicas.get(made.identity),
         reports_status=kind.reports_status,
         why_kept=made.why_kept,
         is_above=observed.is_above(made.identity),
@@ -113,7 +107,7 @@ def step_for_wait(observed: Observed, wait: Wait, identity: Identity) -> Step:
         reason=str(wait),
         live=live,
         location=wait.location,
-        order=StepOrder(awaited=wait.awaited),
+        awaited=wait.awaited,
         ready_when=wait.ready_when,
     )
 

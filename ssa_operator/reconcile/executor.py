@@ -16,7 +16,6 @@ from ssa_operator.kube.clock import Clock
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile import promises
 from ssa_operator.reconcile.act import act
-from ssa_operator.reconcile.child_history import CarriedOut
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.finalization.rules import advances_deletion
 from ssa_operator.reconcile.guard import ReconcileGuard
@@ -24,7 +23,6 @@ from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.ordering import inputs_changed
 from ssa_operator.reconcile.outcome import Outcome
 from ssa_operator.reconcile.plan import Plan
-from ssa_operator.reconcile.pod_failures.memory import PodChecks
 from ssa_operator.reconcile.pod_failures.requests import diagnose_pods
 from ssa_operator.reconcile.pod_failures.workload_event_requests import WorkloadEvents
 from ssa_operator.reconcile.renderer import Renderer
@@ -62,26 +60,26 @@ class Executor:
     async def diagnose(self, reconcile: Reconcile, outcomes: Outcomes) -> Outcomes:
         """The outcomes with the reasons why pods of the children fail. Raises Postponed."""
         await self.judge(reconcile, ((outcome.step, outcome.live) for outcome in outcomes))
-        history = reconcile.state.children
+        memories = reconcile.state.children
         outcomes, checks = await diagnose_pods(
-            outcomes, history[PodChecks].by_child, reconcile.cluster, self._workload_events, self._clock
+            outcomes, memories, reconcile.cluster, self._workload_events, self._clock
         )
-        reconcile.state = replace(reconcile.state, children=history.remember(PodChecks(checks)))
+        reconcile.state = replace(reconcile.state, children=promises.with_pods(memories, checks))
         return outcomes
 
     def learn(self, reconcile: Reconcile, plan: Plan, outcomes: Outcomes) -> Outcomes:
-        """Update the history of the children. Returns the outcomes without what was logged of earlier ones."""
-        history, now = reconcile.state.children, self._clock.now()
+        """Update what is remembered of the children. Returns the outcomes without what was logged of earlier ones."""
+        memories, now = reconcile.state.children, self._clock.now()
         follows = inputs_changed(plan.rendered, outcomes, now) or (
             reconcile.parent.live.deleting and advances_deletion(outcomes, now)
         )
-        done = CarriedOut(
-            outcomes=outcomes,
-            rendered=plan.rendered,
-            before=history,
+        learned = promises.after(
+            memories,
+            outcomes,
+            plan.rendered,
+            now=self._clock.monotonic(),
             follows=follows,
             read_by=self._claims.read_by,
-            now=self._clock.monotonic(),
         )
-        reconcile.state = replace(reconcile.state, children=promises.after(history, done))
-        return promises.news(history, outcomes)
+        reconcile.state = replace(reconcile.state, children=learned)
+        return promises.news(memories, outcomes)

@@ -41,12 +41,15 @@ def failed_outcome(
     )
 
 
-def failed_request(step: Step, error: ApiError, location: SourceLocation | None = None) -> Outcome:
-    """The outcome of a step whose request failed, with the API server's message."""
-    outcome = failed_outcome(
-        step, str(error), problem=FailureReason.APPLY_FAILED, retryable=not error.terminal, location=location
-    )
-    return replace(outcome, retry_after=error.retry_after or 0.0, denied=error.denied)
+def failed_request(step: Step, error: Exception, location: SourceLocation | None = None) -> Outcome:
+    """The outcome of a step that met one of REQUEST_ERRORS, with the API server's message. A kind may still be served,
+    and credentials be renewed.
+    """
+    outcome = failed_outcome(step, str(error), problem=FailureReason.APPLY_FAILED, retryable=True, location=location)
+    if not isinstance(error, ApiError):
+        return outcome
+    retry_after = error.retry_after or 0.0
+    return replace(outcome, retryable=not error.terminal, retry_after=retry_after, denied=error.denied)
 
 
 def unexpected_failure(step: Step, error: Exception, *, reads_secrets: bool) -> Outcome:

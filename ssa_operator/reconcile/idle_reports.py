@@ -24,7 +24,6 @@ from ssa_operator.objects.render_result import StatusFields
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.failures import bug_message
 from ssa_operator.reconcile.finalization.stuck_deletions import removal_advice
-from ssa_operator.reconcile.follow_ups.memory import FollowUps
 from ssa_operator.reconcile.impersonation.rules import refusal
 from ssa_operator.reconcile.orphaning.rules import CHILDREN_STAY
 from ssa_operator.reconcile.parent_records.rules import unreadable_records_message
@@ -90,7 +89,7 @@ async def report_existing_children(reconcile: Reconcile, verdict: Verdict, phase
     if verdict.reason != ReadyReason.CLUSTER_SCOPED.value:  # its status template has no account to read with
         own = await phases.observer.renderer.render_status(reconcile, children, result=verdict.result)
     # No reconcile follows at once, which would write the status.
-    reconcile.state = replace(reconcile.state, children=reconcile.state.children.remember(FollowUps()))
+    reconcile.state = replace(reconcile.state, children=replace(reconcile.state.children, follow_ups=0))
     report = make_idle_report(
         reconcile.parent.live, verdict, children, own, phases.clock.now(), reconcile.state.secrets
     )

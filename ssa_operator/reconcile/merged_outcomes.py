@@ -85,7 +85,7 @@ def _applied(step: Step, manifest: Manifest, is_quantity: IsQuantity, paths: Sca
     live = step.live
     if live is None:
         return Outcome(step=step, result=Result.CREATED, live=LiveObject.of(dict(manifest.body)))
-    handover = find_handover(manifest, live, paths, step.history.replicas)
+    handover = find_handover(manifest, live, paths, step.replicas)
     if handover is None:
         after = merged(live, manifest, is_quantity)
     else:

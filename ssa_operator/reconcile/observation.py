@@ -69,7 +69,7 @@ def make_observed(
         children=children,
         parents=parents,
         records=records,
-        history=state.children,
+        memory=state.children,
         renders=renders,
         rendered_before=renders.rendered if renders.digest == rendered.digest else frozenset(),
         reconciled_before=state.reconciled_before,

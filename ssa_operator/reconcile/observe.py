@@ -26,12 +26,11 @@ from ssa_operator.objects.manifest import may_own
 from ssa_operator.objects.render_result import Rendered
 from ssa_operator.reconcile import promises
 from ssa_operator.reconcile.apply_once import rules as apply_once
-from ssa_operator.reconcile.child_history import Observation
 from ssa_operator.reconcile.child_needs import rendered_kinds
 from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.current_reconcile import Reconcile
-from ssa_operator.reconcile.field_conflicts.memory import Conflicts, observe_conflicts
 from ssa_operator.reconcile.field_conflicts.requests import applied_children, observe_foreign_changes
+from ssa_operator.reconcile.field_conflicts.rules import observe_conflicts
 from ssa_operator.reconcile.kept_values.requests import restore_kept_values
 from ssa_operator.reconcile.nested_parents.ancestors import NO_ANCESTORS
 from ssa_operator.reconcile.object_claims import ObjectClaims
@@ -94,22 +93,21 @@ class Observer:
         changed = Cause.PARENT in reconcile.causes or (
             reconcile.state.reconciled_before and reconcile.state.renders.digest != rendered.digest
         )
-        seen = Observation(
+        memories = promises.begin(
+            reconcile.state.children,
             now=now,
             changed_by_user=changed and not live.deleting,
             deleting=live.deleting,
             suspended=reconcile.suspended,
         )
-        history = promises.begin(reconcile.state.children, seen)
-        if not seen.suspended:
+        if not reconcile.suspended:
             policy, renewed = self._cluster.settings.conflict_policy, is_renewed(live, reconcile.state)
-            history = await observe_foreign_changes(
-                partial(applied_children, history, self._cluster.children, reconcile.uid),
-                lambda seen: observe_conflicts(history, seen, now, policy, renewed=renewed),
+            memories = await observe_foreign_changes(
+                partial(applied_children, memories, self._cluster.children, reconcile.uid),
+                lambda seen: observe_conflicts(seen, now, policy, renewed=renewed),
                 self.renderer.turns.in_thread,
-                None if Conflicts in history.memories else history,
             )
-        reconcile.state = replace(reconcile.state, children=history)
+        reconcile.state = replace(reconcile.state, children=memories)
 
     def _observed(
         self, reconcile: Reconcile, found: RenderedObjects, records: ParentRecords, recorded: UnlabelledObjects

@@ -16,7 +16,7 @@ from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.parent_settings import ParentSettings
-from ssa_operator.reconcile.child_history import ChildHistory
+from ssa_operator.reconcile.child_memory import ChildMemories
 from ssa_operator.reconcile.finalization.deletion_cycles import CRD, NAMESPACE, KeptObjects, why_kept_unless_known
 from ssa_operator.reconcile.finalization.ending_namespaces import EndingNamespace
 from ssa_operator.reconcile.nested_parents.ancestors import NO_ANCESTORS, Ancestors
@@ -104,7 +104,7 @@ class Observed(Struct, frozen=True, kw_only=True, dict=True):
     parents: ObservedParents = field(default_factory=ObservedParents)
     records: ParentRecords = field(default_factory=ParentRecords)
     """The records that the operator keeps on the parent."""
-    history: ChildHistory = field(default_factory=ChildHistory)
+    memory: ChildMemories = ChildMemories()
     """What the process remembers of the children."""
     renders: RenderHistory = field(default_factory=RenderHistory)
     """What the process remembers of the renders."""
@@ -132,7 +132,7 @@ class Observed(Struct, frozen=True, kw_only=True, dict=True):
     now: float = 0.0
     """Seconds since the epoch."""
     monotonic: float = 0.0
-    """Seconds on the monotonic clock of the process. The times in `history` are on the same clock."""
+    """Seconds on the monotonic clock of the process. The times in `memory` are on the same clock."""
 
     @property
     def confirmed(self) -> bool:

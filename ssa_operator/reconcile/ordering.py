@@ -28,11 +28,8 @@ from ssa_operator.objects.manifest import POD_SPECS
 from ssa_operator.objects.readiness import ReadinessState
 from ssa_operator.objects.render_result import Dependency, Rendered, RenderProblem, WaitTarget
 from ssa_operator.reconcile.feedback_loops.rules import Answers
-from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.outcome import CHANGED, Outcome, Result
 from ssa_operator.reconcile.step import Action, FailureReason, Step
-
-CHANGED = frozenset({Result.CREATED, Result.CONFIGURED, Result.RECREATED})
-"""The results of a step that created or changed an object."""
 
 _RBAC = "rbac.authorization.k8s.io"
 _CREATION_ORDER = (
@@ -81,9 +78,9 @@ def order_steps(steps: Sequence[Step], dependencies: Sequence[Sequence[Dependenc
 
 def depths(steps: Sequence[Step]) -> Mapping[Identity, int]:
     """The length of the longest chain of steps that come before each step; {} where no step depends on another."""
-    if not any(step.order.after for step in steps):
+    if not any(step.after for step in steps):
         return {}
-    found = waves({step.identity: [edge.target for edge in step.order.after] for step in steps})
+    found = waves({step.identity: [edge.target for edge in step.after] for step in steps})
     return {identity: depth for depth, wave in enumerate(found) for identity in wave}
 
 
@@ -114,7 +111,7 @@ def _ranks(steps: Sequence[Step], depth: Mapping[Identity, int]) -> Sequence[int
     for position in sorted(range(len(steps)), key=lambda each: depth.get(steps[each].identity, 0)):
         step = steps[position]
         own = _RANKS.get(step.identity.group_kind, len(_CREATION_ORDER))
-        place = max((own, *(by_identity.get(edge.target, 0) for edge in step.order.after)))
+        place = max((own, *(by_identity.get(edge.target, 0) for edge in step.after)))
         by_identity[step.identity] = places[position] = place
         # Waiting for Services would cost each cold start a round trip, and a pod takes longer to start than a Service.
         if step.creates and own != _SERVICES:
@@ -131,13 +128,13 @@ def waiting_outcome(step: Step, outcomes: Mapping[Identity, Outcome], now: float
     """
     if step.action is not Action.APPLY and step.action is not Action.RECREATE:
         return None
-    awaited = [WaitTarget(child, state="be ready") for child, _ in step.order.missing]
-    awaited += [_awaited(edge) for edge in step.order.after if not _is_satisfied(edge, outcomes.get(edge.target), now)]
+    awaited = [WaitTarget(child, state="be ready") for child, _ in step.missing]
+    awaited += [_awaited(edge) for edge in step.after if not _is_satisfied(edge, outcomes.get(edge.target), now)]
     if not awaited:
         return None
     if step.unchanged:
         return Outcome(step=step, result=Result.UNCHANGED, live=step.live)
-    waiting = replace(step, order=replace(step.order, awaited=tuple(awaited)))
+    waiting = replace(step, awaited=tuple(awaited))
     message = "waiting for " + " and ".join(map(str, awaited))
     return Outcome(step=waiting, result=Result.WAITING, live=step.live, message=message)
 
@@ -169,7 +166,7 @@ def _with_predecessors(step: Step, found: Graph, cycle_paths: Mapping[Identity, 
         reason = f"is in a dependency cycle: {cycle_paths[identity]}; remove one of these dependencies"
         return replace(step, action=Action.REFUSE, reason=reason, problem=FailureReason.DEPENDENCY_CYCLE)
     missing = tuple((child, why_missing.of(child)) for child in found.elsewhere.get(identity, ()))
-    return replace(step, order=replace(step.order, after=found.edges[identity], missing=missing))
+    return replace(step, after=found.edges[identity], missing=missing)
 
 
 class _Missing:
@@ -193,8 +190,8 @@ class _Missing:
 def _is_satisfied(edge: Edge, outcome: Outcome | None, now: float) -> bool:
     if outcome is None or outcome.result is Result.FAILED or outcome.result is Result.WAITING:
         return False
-    if outcome.step.history.once_readiness is not None:
-        return outcome.step.history.once_readiness.state is ReadinessState.CURRENT
+    if outcome.step.once_readiness is not None:
+        return outcome.step.once_readiness.state is ReadinessState.CURRENT
     if outcome.live is None:
         return False
     return not edge.ready or _is_readable(outcome, now)

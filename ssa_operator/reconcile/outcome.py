@@ -27,6 +27,10 @@ class Result(StrEnum):
     FAILED = "failed"
 
 
+CHANGED = frozenset({Result.CREATED, Result.CONFIGURED, Result.RECREATED})
+"""The results of a step that created or changed an object."""
+
+
 class Outcome(Struct, frozen=True, kw_only=True):
     """One step after it was carried out."""
 

@@ -19,7 +19,7 @@ from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.json_codec import NOTHING
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets
-from ssa_operator.reconcile.child_history import ChildHistory
+from ssa_operator.reconcile.child_memory import ChildMemories
 from ssa_operator.reconcile.child_needs import SettledNeeds
 from ssa_operator.reconcile.parent_records.lost_records import NO_NOTICE, RecordsNotice, RecordTexts
 from ssa_operator.reconcile.render_history import RenderHistory
@@ -63,7 +63,7 @@ class RepeatableResync(Struct, frozen=True, kw_only=True):
 class ParentState(Struct, frozen=True, kw_only=True):
     """What the process remembers of a parent between two reconciles."""
 
-    children: ChildHistory = field(default_factory=ChildHistory)
+    children: ChildMemories = ChildMemories()
     renders: RenderHistory = field(default_factory=RenderHistory)
     status: StatusHistory = field(default_factory=StatusHistory)
     retries: Retries = field(default_factory=Retries)

@@ -20,7 +20,6 @@ from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.render_result import Dependency, Document, Rendered
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.reconcile.apply_once import rules as apply_once
-from ssa_operator.reconcile.child_case import refused_step
 from ssa_operator.reconcile.child_limit.rules import within_child_limit
 from ssa_operator.reconcile.decide import decide_step
 from ssa_operator.reconcile.document_steps import identity_of, step_for_document, step_for_wait
@@ -31,7 +30,7 @@ from ssa_operator.reconcile.ordering import order_steps
 from ssa_operator.reconcile.parent_records.rules import HeldPrune
 from ssa_operator.reconcile.prune.rules import plan_prune
 from ssa_operator.reconcile.render_history import RenderHistory
-from ssa_operator.reconcile.step import Action, Step
+from ssa_operator.reconcile.step import Action, Step, refused_step
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -95,9 +94,7 @@ class Plan(Struct, frozen=True, kw_only=True):
         if step.action is Action.APPLY:
             return True
         before = (
-            apply_once.once_record(self.observed.records, step.identity)
-            if step.history.once_readiness is not None
-            else None
+            apply_once.once_record(self.observed.records, step.identity) if step.once_readiness is not None else None
         )
         return before is not None and before.existed_before
 
@@ -120,7 +117,7 @@ def render_history_after(
         applied_digest=plan.rendered.digest if complete else history.applied_digest,
         applied_children=rendered if complete else history.applied_children,
         held_prune=None if complete else plan.held_prune,
-        successors={step.identity: step.order.successors for step in plan.steps if step.order.successors} or NOTHING,
+        successors={step.identity: step.successors for step in plan.steps if step.successors} or NOTHING,
     )
 
 

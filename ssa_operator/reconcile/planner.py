@@ -18,7 +18,6 @@ from ssa_operator.objects.render_result import Rendered
 from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.finalization.deletion_cycles import may_wait_for_parents
-from ssa_operator.reconcile.finalization.memory import HookFailures
 from ssa_operator.reconcile.finalization.requests import ending_namespaces, home_is_ending
 from ssa_operator.reconcile.finalization.rules import DeletionContext, Finalization, make_finalization
 from ssa_operator.reconcile.object_claims import ObjectClaims
@@ -91,8 +90,7 @@ class Planner:
         )
         if is_ending:
             log.info("%s: waits for no CRD or namespace of parents, because its own is being deleted", reconcile.key)
-        failures = reconcile.state.children[HookFailures].by_child
-        context = DeletionContext(now=self._now(), failures=failures, home_is_ending=is_ending)
+        context = DeletionContext(now=self._now(), home_is_ending=is_ending)
         deletion = await self._renderer.judged(reconcile, lambda: make_finalization(observed, rendered, context))
         known = await self._with_ending_namespaces(observed, deletion.blocking_namespaces)
         if known.ending_namespaces:

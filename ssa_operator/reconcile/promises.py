@@ -1,69 +1,127 @@
-"""The promises about children that remember something from one reconcile until the next one, in the order in which they
-learn. It is the only list of them: a new promise is a room with a `memory.py`, and a row here.
+"""What the promises about children learn from one reconcile for the next one, a child at a time.
+
+Promises:
+- What became of a recreation, a refusal or a failed hook is remembered even if the reconcile fails later: a child that
+  was deleted must come back, with its generated values.
+- A change of the parent or of its templates ends every feedback loop and every series of new names: what the user wants
+  is applied at once.
+- Of a child that is no longer rendered, only its feedback loop is remembered, until it is over, and how often its hook
+  failed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from ssa_operator.reconcile.api_warnings.memory import ShownWarnings
-from ssa_operator.reconcile.child_history import CarriedOut, ChildHistory, NoMemory, Observation, PromiseMemory
-from ssa_operator.reconcile.feedback_loops.memory import FeedbackLoops
-from ssa_operator.reconcile.field_conflicts.memory import Conflicts
-from ssa_operator.reconcile.finalization.memory import HookFailures
-from ssa_operator.reconcile.follow_ups.memory import FollowUps
-from ssa_operator.reconcile.outcome import Outcome
-from ssa_operator.reconcile.pod_failures.memory import PodChecks
-from ssa_operator.reconcile.recreate.memory import Recreations
-from ssa_operator.reconcile.refusals.memory import Refusals
-from ssa_operator.reconcile.renames.memory import Renames
-from ssa_operator.reconcile.resync.memory import ApplyRecords
+from msgspec.structs import replace
 
-PROMISES: tuple[type[PromiseMemory], ...] = (
-    ApplyRecords,
-    Refusals,
-    Recreations,
-    HookFailures,
-    Conflicts,
-    ShownWarnings,
-    FeedbackLoops,
-    Renames,
-    FollowUps,
-    PodChecks,
-)
+from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.json_codec import NOTHING
+from ssa_operator.objects.render_result import Rendered
+from ssa_operator.reconcile.api_warnings.rules import new_warnings
+from ssa_operator.reconcile.child_memory import NO_MEMORY, ChildMemories, ChildMemory
+from ssa_operator.reconcile.feedback_loops.rules import loops_after
+from ssa_operator.reconcile.field_conflicts.rules import conflict_after
+from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.pod_failures.rules import PodCheck
+from ssa_operator.reconcile.renames.rules import renames_after, without_settled_names
+from ssa_operator.reconcile.resync.rules import record_after
+from ssa_operator.reconcile.step import Action
 
 
-def _answering(question: Callable[..., object]) -> tuple[type[PromiseMemory], ...]:
-    """The promises that have an answer of their own to a question of `PromiseMemory`. The others are never asked."""
-    name = question.__name__
-    return tuple(promise for promise in PROMISES if getattr(promise, name) is not getattr(NoMemory, name))
+def begin(
+    memories: ChildMemories, *, now: float, changed_by_user: bool, deleting: bool, suspended: bool
+) -> ChildMemories:
+    """What a reconcile begins with. `changed_by_user` is whether a user changed the parent or its templates."""
+    changed = {}
+    for identity, row in memories.by_child.items():
+        loop = None if row.loop is None or changed_by_user or row.loop.is_over(now) else row.loop
+        pods = None if deleting else row.pods
+        if loop is not row.loop or pods is not row.pods:
+            changed[identity] = replace(row, loop=loop, pods=pods)
+    if memories.renames:
+        renames = NOTHING if changed_by_user else without_settled_names(memories.renames, now)
+        memories = replace(memories, renames=renames)
+    if suspended and memories.follow_ups:
+        # Users may change the children of a suspended parent by hand, and no reconcile follows.
+        memories = replace(memories, follow_ups=0)
+    return memories.with_children(changed) if changed else memories
 
 
-OBSERVED = _answering(PromiseMemory.observed)
-AFTER_ACT = _answering(PromiseMemory.after_act)
-AFTER = _answering(PromiseMemory.after)
-NEWS = _answering(PromiseMemory.news)
+def after_act(memories: ChildMemories, outcomes: Sequence[Outcome]) -> ChildMemories:
+    """What is remembered even if the reconcile fails later: what requests changed in the rows of their steps."""
+    changed: dict[Identity, ChildMemory] = {}
+    for outcome in outcomes:
+        step = outcome.step
+        known = memories.by_child.get(step.identity, NO_MEMORY)
+        row = known if step.manifest is None else step.memory
+        if step.action is Action.RECREATE and outcome.result is Result.RECREATED:
+            row = replace(row, hook_failures=row.hook_failures + 1)
+        if row is not known:
+            changed[step.identity] = row
+    return memories.with_children(changed) if changed else memories
 
 
-def begin(history: ChildHistory, seen: Observation) -> ChildHistory:
-    """What a reconcile begins with. Only the memories in use are asked."""
-    used = [history[each].observed(seen) for each in OBSERVED if each in history.memories]
-    return history.remember(*used) if used else history
+def with_pods(memories: ChildMemories, checks: Mapping[Identity, PodCheck]) -> ChildMemories:
+    """The memories with these checks of pods and no others."""
+    changed = {
+        identity: replace(row, pods=None)
+        for identity, row in memories.by_child.items()
+        if row.pods is not None and identity not in checks
+    }
+    for identity, pods in checks.items():
+        row = memories.of(identity)
+        if row.pods is not pods:
+            changed[identity] = replace(row, pods=pods)
+    return memories.with_children(changed) if changed else memories
 
 
-def after_act(history: ChildHistory, outcomes: Sequence[Outcome]) -> ChildHistory:
-    """What is remembered even if the reconcile fails later."""
-    return history.remember(*(history[each].after_act(outcomes) for each in AFTER_ACT))
+def after(
+    memories: ChildMemories,
+    outcomes: Sequence[Outcome],
+    rendered: Rendered,
+    *,
+    now: float,
+    follows: bool = False,
+    read_by: Mapping[Identity, Collection[Identity]] = NOTHING,
+) -> ChildMemories:
+    """What is remembered of a reconcile that came to its end. `follows` is whether another one has to follow, because
+    this one changed what templates read. `read_by` is what each child of any parent reads by name.
+    """
+    rows: dict[Identity, ChildMemory] = {}
+    for outcome in outcomes:
+        identity = outcome.step.identity
+        if outcome.step.manifest is not None or identity not in rows:  # the second document of a name is refused
+            rows[identity] = _row_after(memories.by_child.get(identity, NO_MEMORY), outcome, now)
+    for identity, row in memories.by_child.items():
+        if identity not in rows and (row.loop is not None or row.hook_failures):
+            rows[identity] = ChildMemory(loop=row.loop, hook_failures=row.hook_failures)
+    loops = loops_after(memories, outcomes, rendered, read_by, now)
+    for identity, loop in loops.items():
+        rows[identity] = replace(rows.get(identity, NO_MEMORY), loop=loop)
+    renames = renames_after(memories, outcomes, now)
+    return replace(memories, renames=renames, follow_ups=memories.follow_ups + 1 if follows else 0).with_rows(rows)
 
 
-def after(history: ChildHistory, done: CarriedOut) -> ChildHistory:
-    """What is remembered of a reconcile that came to its end."""
-    return history.remember(*(history[each].after(done) for each in AFTER))
+def _row_after(row: ChildMemory, outcome: Outcome, now: float) -> ChildMemory:
+    step = outcome.step
+    applied = record_after(outcome, row.applied)
+    conflict = row.conflict and conflict_after(outcome, row.conflict, now)
+    refusal = row.refusal if step.manifest is not None and outcome.live is not None else None
+    warned = row.warned.union(outcome.warnings) if outcome.warnings else row.warned
+    if applied is row.applied and conflict is row.conflict and refusal is row.refusal and warned == row.warned:
+        return row
+    return replace(row, applied=applied, conflict=conflict, refusal=refusal, warned=warned)
 
 
-def news(history: ChildHistory, outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
-    """The outcomes without what was logged of earlier ones. Only the memories in use are asked."""
-    for each in NEWS:
-        if each in history.memories:
-            outcomes = history.memories[each].news(outcomes)
-    return outcomes
+def news(memories: ChildMemories, outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
+    """The outcomes without what was logged of earlier ones."""
+    return tuple([
+        _without_old(each, memories.of(each.step.identity)) if each.warnings or each.counted else each
+        for each in outcomes
+    ])  # fmt: skip
+
+
+def _without_old(outcome: Outcome, row: ChildMemory) -> Outcome:
+    logged = row.applied is not None and bool(row.applied.counted_version)
+    return replace(outcome, counted=outcome.counted and not logged, warnings=new_warnings(outcome.warnings, row.warned))

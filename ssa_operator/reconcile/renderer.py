@@ -51,7 +51,7 @@ from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.parent_state import ParentState
 from ssa_operator.reconcile.parent_view import ParentView
 from ssa_operator.reconcile.plan import make_plan
-from ssa_operator.reconcile.recreate.memory import Recreations
+from ssa_operator.reconcile.recreate.rules import deleted_with_values
 from ssa_operator.reconcile.render_moment import RenderMoment
 from ssa_operator.reconcile.render_turns import RenderTurns
 from ssa_operator.reconcile.secrets.parent_secrets import with_render, with_status
@@ -105,8 +105,7 @@ class Renderer:
         """
         parent, children, lookups = reconcile.parent, self._cluster.children, self._cluster.lookups
         unlabelled, read = NO_OBJECTS, set[Identity]()
-        memory = reconcile.state.children
-        deleted = memory[Recreations].deleted_with_values if Recreations in memory.memories else NOTHING
+        deleted = deleted_with_values(reconcile.state.children)
         templates = parent.folder.templates
         if templates is not None and templates.manifests_query_cluster:
             await self._cluster.lookups.served.discover()

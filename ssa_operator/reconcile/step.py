@@ -12,18 +12,17 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ssa_operator.objects.annotations import Reference
+from ssa_operator.objects.annotations import ApplyPolicy, Reference
 from ssa_operator.objects.dependency_graph import Edge
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.predicate import Predicate
 from ssa_operator.objects.readiness import Readiness, ReadinessState, readiness
-from ssa_operator.objects.render_result import WaitTarget
+from ssa_operator.objects.render_result import Document, WaitTarget
 from ssa_operator.objects.source_location import SourceLocation
+from ssa_operator.reconcile.child_memory import NO_MEMORY, ChildMemory
 from ssa_operator.reconcile.field_conflicts.history import ForeignChange
-from ssa_operator.reconcile.recreate.recreation import Recreation
-from ssa_operator.reconcile.refusals.known_refusals import KnownRefusal
 from ssa_operator.reconcile.replicas.rules import OthersReplicas
 
 
@@ -56,40 +55,6 @@ class FailureReason(StrEnum):
     """The API server refused an apply. The message has its answer, and the template line that wrote the field."""
 
 
-class StepOrder(Struct, frozen=True, kw_only=True):
-    """What has to come before a step."""
-
-    after: tuple[Edge, ...] = ()
-    """The steps that have to come first."""
-    missing: tuple[tuple[Reference, str], ...] = ()
-    """The children that have to come first and have no step, each with the reason."""
-    awaited: tuple[WaitTarget, ...] = ()
-    """What the step waits for."""
-    successors: frozenset[Identity] = frozenset()
-    """Of a prune: the children that take the object's place and must be ready before it is deleted."""
-
-
-class StepHistory(Struct, frozen=True, kw_only=True):
-    """What happened to the object of a step before."""
-
-    recreation: Recreation | None = None
-    """Set where the object was deleted to be recreated."""
-    replicas: OthersReplicas | None = None
-    """What others set in the object that was deleted to be recreated."""
-    once_readiness: Readiness | None = None
-    """The readiness of an object that is applied once, whether it still exists or not."""
-    foreign_change: ForeignChange | None = None
-    """The change of another manager that the step reverts."""
-    conflict: str = ""
-    """The message of a field conflict over the child, '' where there is none."""
-    refusal: KnownRefusal | None = None
-    """What the API server refuses of the manifest, although the manifest is not at fault."""
-    refusal_answered: bool = False
-    """Whether the step follows from a refusal in this reconcile, so that another one is an answer to it."""
-    feedback_loop: str = ""
-    """The message of a child that changes each time it is applied, '' for any other."""
-
-
 class Step(Struct, frozen=True, kw_only=True):
     """One child: the action and its reason, which can stand in a status."""
 
@@ -115,8 +80,29 @@ class Step(Struct, frozen=True, kw_only=True):
     vote: str = ""
     """The digest of what the parent renders of an object that it shares and that stays as other owners render it."""
 
-    order: StepOrder = StepOrder()
-    history: StepHistory = StepHistory()
+    after: tuple[Edge, ...] = ()
+    """The steps that have to come first."""
+    missing: tuple[tuple[Reference, str], ...] = ()
+    """The children that have to come first and have no step, each with the reason."""
+    awaited: tuple[WaitTarget, ...] = ()
+    """What the step waits for."""
+    successors: frozenset[Identity] = frozenset()
+    """Of a prune: the children that take the object's place and must be ready before it is deleted."""
+
+    memory: ChildMemory = NO_MEMORY
+    """What the process remembers of the child. A request that changes it changes it here."""
+    replicas: OthersReplicas | None = None
+    """What others set in the object that was deleted to be recreated."""
+    once_readiness: Readiness | None = None
+    """The readiness of an object that is applied once, whether it still exists or not."""
+    foreign_change: ForeignChange | None = None
+    """The change of another manager that the step reverts."""
+    conflict: str = ""
+    """The message of a field conflict over the child, '' where there is none."""
+    refusal_answered: bool = False
+    """Whether the step follows from a refusal in this reconcile, so that another one is an answer to it."""
+    feedback_loop: str = ""
+    """The message of a child that changes each time it is applied, '' for any other."""
     unchanged: bool = False
     """Whether the manifest is applied already, and no other manager changed our fields."""
     reports_status: bool = False
@@ -130,6 +116,44 @@ class Step(Struct, frozen=True, kw_only=True):
 
     ready_when: Predicate | None = None
     """The rule of readiness of a manifest that can't be rendered yet."""
+
+    @property
+    def wanted(self) -> Manifest:
+        """The manifest of a step that has one."""
+        assert self.manifest is not None
+        return self.manifest
+
+    @property
+    def present(self) -> LiveObject:
+        """The live object of a step that has one."""
+        assert self.live is not None
+        return self.live
+
+    @property
+    def policy(self) -> ApplyPolicy:
+        """When the manifest is applied. A hook is applied until it is done, and has a record of its own for that."""
+        assert self.manifest is not None
+        instructions = self.manifest.instructions
+        return ApplyPolicy.ALWAYS if instructions.finalize else instructions.apply
+
+    def applied(self, reason: str, *, unchanged: bool = False) -> Step:
+        return replace(self, reason=reason, unchanged=unchanged)
+
+    def left_unchanged(self, reason: str, *, unchanged: bool = False) -> Step:
+        return replace(self, action=Action.UNCHANGED, reason=reason, unchanged=unchanged)
+
+    def kept(self, reason: str) -> Step:
+        return replace(self, action=Action.KEEP, reason=reason)
+
+    def waiting(self, reason: str) -> Step:
+        return replace(self, action=Action.WAIT, reason=reason)
+
+    def recreated(self, reason: str) -> Step:
+        return replace(self, action=Action.RECREATE, reason=reason)
+
+    def refused(self, reason: str, problem: FailureReason = FailureReason.INVALID_MANIFEST) -> Step:
+        """The step of a manifest that breaks a rule, or whose object the operator leaves to others."""
+        return refused_step(self.identity, reason, self.wanted.document, problem)
 
     @property
     def creates(self) -> bool:
@@ -150,6 +174,13 @@ class Step(Struct, frozen=True, kw_only=True):
     def rule(self) -> Predicate | None:
         """The rule of readiness that the manifest has, None for that of its kind."""
         return self.ready_when if self.manifest is None else self.manifest.document.ready_when
+
+
+def refused_step(
+    identity: Identity, reason: str, document: Document, problem: FailureReason = FailureReason.INVALID_MANIFEST
+) -> Step:
+    """The step of a document that is not applied; `reason` follows its name."""
+    return Step(action=Action.REFUSE, identity=identity, reason=reason, problem=problem, location=document.location)
 
 
 def without_creations(steps: Iterable[Step], reason: str) -> list[Step]:

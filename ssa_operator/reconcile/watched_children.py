@@ -39,7 +39,6 @@ from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.current_reconcile import OwnChildren, Reconcile
 from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
-from ssa_operator.reconcile.resync.memory import ApplyRecords
 from ssa_operator.reconcile.shards.unlabelled_objects import NO_OBJECTS, UnlabelledObjects, get_unlabelled
 from ssa_operator.reconcile.status.previous_status import reported_kinds
 
@@ -156,7 +155,7 @@ class WatchedChildren:
         """
         children, identities = self._cluster.children, {*records.inventory}
         if self._cluster.settings.sharded:
-            identities |= reconcile.state.children[ApplyRecords].by_child.keys()
+            identities |= reconcile.state.children.applied
         if not identities:
             return NO_OBJECTS
         served = (each for each in identities if children.namespaced(each.group_kind) is not None)

@@ -38,12 +38,11 @@ from ssa_operator.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObje
 from ssa_operator.objects.messages import near_names
 from ssa_operator.objects.readiness import readiness
 from ssa_operator.objects.source_location import parse_field
-from ssa_operator.reconcile.child_history import ChildHistory
+from ssa_operator.reconcile.child_memory import ChildMemories, ChildMemory
 from ssa_operator.reconcile.feedback_loops.rules import follows_others
 from ssa_operator.reconcile.field_conflicts.history import ConflictPolicy
-from ssa_operator.reconcile.field_conflicts.memory import observe_conflicts
 from ssa_operator.reconcile.field_conflicts.requests import observe_foreign_changes
-from ssa_operator.reconcile.field_conflicts.rules import AppliedChildren, find_field_changes
+from ssa_operator.reconcile.field_conflicts.rules import AppliedChildren, find_field_changes, observe_conflicts
 from ssa_operator.reconcile.parent_view import ParentView
 from ssa_operator.reconcile.recreate.rules import TrialManifest, refusal_is_about_trial
 from ssa_operator.reconcile.render_moment import RenderMoment
@@ -293,11 +292,12 @@ async def _once(step: Step) -> None:
 
 
 async def _compared(applied: LiveObject, live: LiveObject) -> None:
-    records = {live.identity: ApplyRecord(digest=b"", applied=applied)}
-    children = AppliedChildren(apply_records=records, live={live.identity: live}, synced=lambda _: True)
+    row = ChildMemory(applied=ApplyRecord(digest=b"", applied=applied))
+    memories = ChildMemories(by_child={live.identity: row})
+    children = AppliedChildren(memories=memories, live={live.identity: live}, synced=lambda _: True)
     await observe_foreign_changes(
         lambda: children,
-        lambda seen: observe_conflicts(ChildHistory(), seen, 0.0, ConflictPolicy(), renewed=False),
+        lambda seen: observe_conflicts(seen, 0.0, ConflictPolicy()),
         RenderTurns().in_thread,
     )
 

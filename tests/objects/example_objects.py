@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import fields
@@ -14,17 +14,10 @@ from ssa_operator.objects.manifest import Manifest, Rules, manifest
 from ssa_operator.objects.parent_settings import ParentSettings
 from ssa_operator.objects.render_result import Document, Rendered
 from ssa_operator.objects.source_location import FieldPath, SourceLocation
-from ssa_operator.reconcile.api_warnings.memory import ShownWarnings
-from ssa_operator.reconcile.child_history import ChildHistory, PromiseMemory
-from ssa_operator.reconcile.feedback_loops.memory import FeedbackLoops
-from ssa_operator.reconcile.field_conflicts.memory import Conflicts
-from ssa_operator.reconcile.follow_ups.memory import FollowUps
+from ssa_operator.reconcile.child_memory import ChildMemories, ChildMemory
 from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents
 from ssa_operator.reconcile.plan import Plan
-from ssa_operator.reconcile.recreate.memory import Recreations
-from ssa_operator.reconcile.renames.memory import Renames
 from ssa_operator.reconcile.render_history import RenderHistory
-from ssa_operator.reconcile.resync.memory import ApplyRecords
 from ssa_operator.reconcile.step import Action
 
 PARENT_UID = "11111111-0000-0000-0000-000000000000"
@@ -108,15 +101,22 @@ _GROUPS = {
 }
 
 
-_MEMORIES: dict[str, Callable[[Any], PromiseMemory]] = {
-    "apply_records": ApplyRecords,
-    "conflicts": Conflicts,
-    "feedback_loops": FeedbackLoops,
-    "follow_ups": FollowUps,
-    "recreations": Recreations,
-    "renames": Renames,
-    "shown_warnings": ShownWarnings,
+_ROWS = {
+    "apply_records": "applied",
+    "conflicts": "conflict",
+    "feedback_loops": "loop",
+    "recreations": "recreation",
+    "shown_warnings": "warned",
 }
+
+
+def memories(**remembered: Any) -> ChildMemories:
+    """What is remembered, by promise and child."""
+    rows: dict[Identity, dict[str, Any]] = {}
+    for name in _ROWS.keys() & remembered.keys():
+        for identity, each in remembered.pop(name).items():
+            rows.setdefault(identity, {})[_ROWS[name]] = each
+    return ChildMemories(by_child={identity: ChildMemory(**row) for identity, row in rows.items()}, **remembered)
 
 
 def observed(*own: LiveObject, others: tuple[LiveObject, ...] = (), **changes: Any) -> Observed:
@@ -145,8 +145,8 @@ def observed(*own: LiveObject, others: tuple[LiveObject, ...] = (), **changes: A
             if field.name in changes:
                 groups[name][field.name] = changes.pop(field.name)
     values: dict[str, Any] = {name: group(**groups[name]) for name, group in _GROUPS.items()}
-    memories = (promise(changes.pop(name)) for name, promise in _MEMORIES.items() if name in changes)
-    values["history"] = ChildHistory().remember(*memories)
+    promises = {*_ROWS, "renames", "follow_ups"} & changes.keys()
+    values["memory"] = memories(**{name: changes.pop(name) for name in promises})
     return Observed(**({"parent": parent()} | values | changes))
 
 

@@ -13,9 +13,8 @@ from ssa_operator.objects.cluster_view import Lookup, Query, Selection
 from ssa_operator.objects.dependency_graph import graph
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.render_result import Dependency, Rendered, RenderProblem, StatusFields
-from ssa_operator.reconcile.child_history import CarriedOut, ChildHistory
-from ssa_operator.reconcile.feedback_loops.memory import FeedbackLoops
-from ssa_operator.reconcile.feedback_loops.rules import reads_by_name
+from ssa_operator.reconcile.child_memory import ChildMemories
+from ssa_operator.reconcile.feedback_loops.rules import loops_after, reads_by_name
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.ordering import inputs_changed
 from ssa_operator.reconcile.outcome import Outcome, Result
@@ -92,8 +91,8 @@ def test_children_that_are_renamed_again_while_their_successors_are_not_ready_ar
 
 def test_renamed_children_share_the_names_of_what_replaces_them() -> None:
     prunes = make_plan(*renamed(40)).steps[40:]
-    assert len({id(step.order.successors) for step in prunes}) == 1
-    assert prunes[0].order.successors == {config_map_identity(f"new-{number}") for number in range(40)}
+    assert len({id(step.successors) for step in prunes}) == 1
+    assert prunes[0].successors == {config_map_identity(f"new-{number}") for number in range(40)}
 
 
 def test_children_that_an_earlier_process_kept_share_the_names_of_what_replaces_them() -> None:
@@ -162,8 +161,7 @@ def test_feedback_loops_are_found(query: Callable[[int], Query]) -> None:
 
         def step() -> None:
             read_by = reads_by_name(results, {live.identity for live in present})
-            done = CarriedOut(outcomes=outcomes, rendered=results, before=ChildHistory(), read_by=read_by, now=0.0)
-            FeedbackLoops().after(done)
+            loops_after(ChildMemories(), outcomes, results, read_by, 0.0)
 
         return step
 

@@ -33,7 +33,7 @@ from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.plan import Plan, make_plan
 from ssa_operator.reconcile.resync.unchanged import apply_record
 from ssa_operator.reconcile.status.report import Report, make_report
-from ssa_operator.reconcile.step import Action, FailureReason, Step, StepHistory, StepOrder
+from ssa_operator.reconcile.step import Action, FailureReason, Step
 from tests.objects.example_objects import (
     CONFIG_MAP,
     DEPLOYMENT,
@@ -97,9 +97,7 @@ def test_steps_without_dependencies_have_no_depths() -> None:
 def test_a_manifest_that_was_applied_once_and_deleted_since_satisfies_its_dependents_unless_it_failed() -> None:
     first, second = plan_of(document(job()), after(config_map(), MIGRATE)).steps
     for end, satisfied in ((FinalState.READY, True), (FinalState.UNSEEN, True), (FinalState.FAILED, False)):
-        gone = replace(
-            first, action=Action.KEEP, history=StepHistory(once_readiness=OnceRecord("d", end).readiness_when_gone)
-        )
+        gone = replace(first, action=Action.KEEP, once_readiness=OnceRecord("d", end).readiness_when_gone)
         assert (waiting_outcome(second, done(gone, None), NOW) is None) is satisfied
 
 
@@ -375,7 +373,7 @@ CREATION_ORDER = (
 def creation(group: str, kind: str, name: str = "a", *after: Identity, **fields: Any) -> Step:
     identity = Identity(group=group, kind=kind, namespace="default", name=name)
     edges = tuple(Edge(each, Dependency(Reference(each.kind, each.name), awaited=True)) for each in after)
-    return replace(Step(action=Action.APPLY, identity=identity, order=StepOrder(after=edges)), **fields)
+    return replace(Step(action=Action.APPLY, identity=identity, after=edges), **fields)
 
 
 def kinds_of(steps: list[Step]) -> list[list[str]]:
@@ -435,5 +433,5 @@ def test_each_step_comes_after_its_dependencies_and_before_all_prunes(
     at = {step.identity: number for number, stage in enumerate(found) for _, step in stage}
     assert sorted(position for stage in found for position, _ in stage) == list(range(len(steps)))
     for step in steps:
-        assert all(at[edge.target] < at[step.identity] for edge in step.order.after)
+        assert all(at[edge.target] < at[step.identity] for edge in step.after)
     assert [step.action for _, step in found[-1]] == [Action.PRUNE]

@@ -15,13 +15,12 @@ from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import StatusFields
 from ssa_operator.reconcile import promises
-from ssa_operator.reconcile.child_history import CarriedOut, ChildHistory
+from ssa_operator.reconcile.child_memory import ChildMemories
 from ssa_operator.reconcile.observed import ApplyScope, Observed
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.parent_records.rules import ParentRecords, parent_records_body, read_parent_records
 from ssa_operator.reconcile.plan import Plan, make_plan, render_history_after
 from ssa_operator.reconcile.render_history import RenderHistory
-from ssa_operator.reconcile.resync.memory import ApplyRecords
 from ssa_operator.reconcile.status.report import make_report
 from ssa_operator.reconcile.step import Action, Step
 from tests.objects.example_objects import OTHER_UID, child, config_map, observed, parent, rendered
@@ -73,7 +72,7 @@ class ParentModel(RuleBasedStateMachine):
 
     def _forget(self) -> None:
         """A new process has no state of the parent."""
-        self.history, self.renders = ChildHistory(), RenderHistory()
+        self.memories, self.renders = ChildMemories(), RenderHistory()
 
     # What the operator does.
 
@@ -121,8 +120,7 @@ class ParentModel(RuleBasedStateMachine):
         self._check_deletions(plan, before)
         if steps is None or len(outcomes) == len(ordered):
             report = make_report(parent(), plan, outcomes, StatusFields(), NOW)
-            carried_out = CarriedOut(outcomes=outcomes, rendered=given, before=self.history, now=NOW)
-            self.history = promises.after(self.history, carried_out)
+            self.memories = promises.after(self.memories, outcomes, given, now=NOW)
             self.renders = render_history_after(plan, self.renders, complete=report.complete)
             self.rendered_here.setdefault(self.templates, set()).update(wanted)
             if report.complete:
@@ -135,7 +133,7 @@ class ParentModel(RuleBasedStateMachine):
         return observed(
             *self.objects.values(),
             others=(self.foreign,),
-            apply_records=self.history[ApplyRecords].by_child,
+            apply_records={each: row.applied for each, row in self.memories.by_child.items() if row.applied},
             apply_scope=ApplyScope.CHANGED,
             applied_digest=renders.applied_digest,
             applied_children=renders.applied_children,

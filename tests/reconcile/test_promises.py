@@ -1,70 +1,110 @@
-"""The list of promises is complete, and each of them begins without a memory."""
+"""What is remembered of the children from one reconcile until the next one."""
 
 from __future__ import annotations
 
-import importlib
+from msgspec.structs import fields, replace
 
-import pytest
-
+from ssa_operator.objects.annotations import Reference
 from ssa_operator.objects.render_result import Rendered
 from ssa_operator.reconcile import promises
-from ssa_operator.reconcile.child_history import CarriedOut, ChildHistory, NoMemory, Observation, PromiseMemory
-from ssa_operator.reconcile.follow_ups.memory import FollowUps
-from ssa_operator.reconcile.promises import PROMISES
-from tests.packaging.checkout import ROOT
+from ssa_operator.reconcile.child_memory import NO_MEMORY, ChildMemories, ChildMemory
+from ssa_operator.reconcile.feedback_loops.series import FeedbackLoop
+from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.pod_failures.rules import PodCheck
+from ssa_operator.reconcile.recreate.recreation import Recreation
+from ssa_operator.reconcile.resync.unchanged import apply_record
+from ssa_operator.reconcile.step import Action, Step
+from tests.objects.example_objects import child, config_map, config_map_identity, made
 
-each_promise = pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.__name__)
-
-
-def test_every_memory_is_in_the_list_of_promises() -> None:
-    rooms = sorted(path.parent.name for path in (ROOT / "ssa_operator" / "reconcile").glob("*/memory.py"))
-    modules = [importlib.import_module(f"ssa_operator.reconcile.{room}.memory") for room in rooms]
-    found: set[object] = {
-        each
-        for module in modules
-        for each in vars(module).values()
-        if isinstance(each, type) and issubclass(each, NoMemory) and each.__module__ == module.__name__
-    }
-    assert found == {*PROMISES}
+IDENTITY = config_map_identity()
+LOOP = FeedbackLoop(changes=1, changed_at=100.0, reads=Reference("ConfigMap", "settings"))
+PENDING = Recreation(digest=b"", created=False)
+LIVE = child()
+APPLIED = ChildMemory(applied=apply_record(made(config_map()), LIVE))
 
 
-@each_promise
-def test_a_promise_that_remembers_nothing_is_at_rest_and_takes_no_memory(promise: type[PromiseMemory]) -> None:
-    nothing = promise()
+def remembered(row: ChildMemory) -> ChildMemories:
+    return ChildMemories(by_child={IDENTITY: row})
+
+
+def begun(memories: ChildMemories, *, user: bool = False, deleting: bool = False) -> ChildMemories:
+    return promises.begin(memories, now=101.0, changed_by_user=user, deleting=deleting, suspended=False)
+
+
+def outcome(action: Action, result: Result, row: ChildMemory = NO_MEMORY, *, rendered: bool = True) -> Outcome:
+    step = Step(action=action, identity=IDENTITY, manifest=made(config_map()) if rendered else None, memory=row)
+    return Outcome(step=step, result=result, live=LIVE)
+
+
+def test_nothing_is_remembered_of_a_reconcile_that_did_nothing() -> None:
+    nothing = ChildMemories()
+    assert begun(nothing, user=True) is nothing
+    assert promises.after_act(nothing, ()) is nothing
+    assert promises.with_pods(nothing, {}) is nothing
+    assert promises.after(nothing, (), Rendered(), now=0.0) == nothing
+    assert promises.news(nothing, ()) == ()
     assert nothing.at_rest
     assert nothing.due_at(0.0) is None
-    assert ChildHistory().remember(nothing) == ChildHistory()
 
 
-@each_promise
-def test_a_reconcile_that_did_nothing_leaves_no_memory(promise: type[PromiseMemory]) -> None:
-    seen = Observation(now=0.0, changed_by_user=False, deleting=False, suspended=False)
-    done = CarriedOut(outcomes=(), rendered=Rendered(), before=ChildHistory(), now=0.0)
-    assert promise().observed(seen).after_act(()).after(done) == promise()
+def test_a_row_that_nothing_changed_stays_the_same_object() -> None:
+    memories = remembered(APPLIED)
+    assert begun(memories, user=True, deleting=True) is memories
+    unchanged = outcome(Action.UNCHANGED, Result.UNCHANGED, APPLIED)
+    assert promises.after_act(memories, [unchanged]) is memories
+    assert promises.after(memories, [unchanged], Rendered(), now=0.0).of(IDENTITY) is APPLIED
 
 
-def test_a_history_shows_what_was_remembered_last() -> None:
-    history = ChildHistory().remember(FollowUps(1)).remember(FollowUps(2))
-    assert history[FollowUps] == FollowUps(2)
-    assert not history.at_rest
-    assert history.due_at(5.0) == 5.0
-    assert history.remember(FollowUps()) == ChildHistory()
+def test_a_change_by_a_user_ends_a_feedback_loop_and_time_does_so_too() -> None:
+    memories = remembered(replace(APPLIED, loop=LOOP))
+    assert begun(memories) is memories
+    assert begun(memories, user=True) == remembered(APPLIED)
+    late = promises.begin(memories, now=LOOP.settles_at, changed_by_user=False, deleting=False, suspended=False)
+    assert late == remembered(APPLIED)
 
 
-def test_a_promise_is_asked_only_for_answers_of_its_own() -> None:
-    asked = {"observed": promises.OBSERVED, "after_act": promises.AFTER_ACT, "after": promises.AFTER}
-    for question, answering in (asked | {"news": promises.NEWS}).items():
-        assert {*answering} == {each for each in PROMISES if question in vars(each)}
+def test_pods_of_a_parent_in_deletion_are_not_checked() -> None:
+    memories = promises.with_pods(remembered(APPLIED), {IDENTITY: PodCheck(1, 7.0)})
+    assert memories.due_at(0.0) == 7.0
+    assert memories.at_rest
+    assert begun(memories, deleting=True) == remembered(APPLIED)
+    assert promises.with_pods(memories, {}) == remembered(APPLIED)
 
 
-def test_no_promise_is_asked_at_the_beginning_of_a_reconcile_that_remembers_nothing() -> None:
-    seen = Observation(now=0.0, changed_by_user=True, deleting=False, suspended=True)
-    nothing = ChildHistory()
-    assert promises.begin(nothing, seen) is nothing
+def test_what_a_request_changed_in_its_row_is_remembered_even_if_the_reconcile_fails_later() -> None:
+    row = replace(APPLIED, recreation=PENDING)
+    memories = promises.after_act(remembered(APPLIED), [outcome(Action.APPLY, Result.WAITING, row)])
+    assert memories.of(IDENTITY) is row
+    assert not memories.at_rest
+    kept = promises.after_act(memories, [outcome(Action.KEEP, Result.UNCHANGED, rendered=False)])
+    assert kept is memories
+    assert promises.after(memories, (), Rendered(), now=0.0) == ChildMemories()
 
 
-def test_a_reconcile_that_teaches_nothing_leaves_the_history_as_it_is() -> None:
-    history = ChildHistory().remember(FollowUps(1))
-    assert promises.after_act(history, ()) == history
-    assert promises.news(history, ()) == ()
-    assert history.remember(history[FollowUps]) is history
+def test_the_failures_of_a_hook_are_counted_and_never_forgotten() -> None:
+    memories = ChildMemories()
+    for failures in (1, 2):
+        row = memories.of(IDENTITY)
+        memories = promises.after_act(memories, [outcome(Action.RECREATE, Result.RECREATED, row)])
+        assert memories.of(IDENTITY).hook_failures == failures
+    assert promises.after(memories, (), Rendered(), now=0.0) == memories
+
+
+def test_the_second_document_of_a_name_changes_nothing() -> None:
+    first = outcome(Action.APPLY, Result.CONFIGURED)
+    second = outcome(Action.REFUSE, Result.FAILED, rendered=False)
+    assert promises.after(ChildMemories(), [first, second], Rendered(), now=0.0).of(IDENTITY) == APPLIED
+
+
+def test_reconciles_that_follow_each_other_are_counted() -> None:
+    memories = promises.after(ChildMemories(), (), Rendered(), now=0.0, follows=True)
+    assert (memories.follow_ups, memories.at_rest, memories.due_at(5.0)) == (1, False, 5.0)
+    assert promises.begin(memories, now=0.0, changed_by_user=False, deleting=False, suspended=True) == ChildMemories()
+    assert promises.after(memories, (), Rendered(), now=0.0) == ChildMemories()
+
+
+def test_every_field_but_two_keeps_a_child_from_being_at_rest() -> None:
+    """The records of applies and the checks of pods decide on nothing that a resync does."""
+    resting = {each.name for each in fields(ChildMemory)} - {"applied", "pods"}
+    assert resting == {"conflict", "refusal", "recreation", "loop", "warned", "hook_failures"}
+    assert replace(APPLIED, pods=PodCheck(1, 0.0)).at_rest

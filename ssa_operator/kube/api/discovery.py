@@ -29,6 +29,7 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError, Unreachable
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.api.transport import decoded
+from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.kube.clock import SYSTEM, Clock
 from ssa_operator.objects.identity import GroupKind, join_api_version
 from ssa_operator.objects.kinds import unknown_kind_hint
@@ -47,6 +48,10 @@ _ACCEPT = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,
 
 class UnknownKind(Exception):  # noqa: N818 - it is a fact about the cluster as often as an error
     """The cluster does not serve a kind or resource. The text names it, and what to do."""
+
+
+REQUEST_ERRORS = (ApiError, CredentialsError, UnknownKind)
+"""Why a request for an object of some kind fails."""
 
 
 class _Kind(msgspec.Struct):

@@ -9,10 +9,12 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 
 import msgspec
 
 from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.conflicts import retry_on_conflict
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import DeleteOptions, Scope
 from ssa_operator.objects.json_codec import encode
@@ -43,8 +45,6 @@ from ssa_operator.rendering.folder.loaded_folders import FolderInputs
 
 Change = Callable[[State | None], State | None]
 """The next state of a folder's rollouts, by the stored one."""
-
-_CONFLICTS = 10
 
 
 class RolloutUnavailableError(Exception):
@@ -151,18 +151,13 @@ class RevisionStore:
         """Change the state of a folder's rollouts. Nothing is written if the change returns None or the same state.
         Returns the object as it is stored. Raises ApiError.
         """
-        for attempt in range(_CONFLICTS):
-            live = await self.find_state(folder)
+
+        async def write(live: LiveObject | None) -> LiveObject | None:
             before = read_state(live) if live is not None else None
             after = change(before)
-            if after is None or after == before:
-                return live
-            try:
-                return await self._write(folder, live, after)
-            except ApiError as error:
-                if attempt == _CONFLICTS - 1 or not (error.conflict or error.already_exists):
-                    raise
-        return None
+            return live if after is None or after == before else await self._write(folder, live, after)
+
+        return await retry_on_conflict(partial(self.find_state, folder), write)
 
     async def _write(self, folder: str, live: LiveObject | None, state: State) -> LiveObject:
         if live is None:

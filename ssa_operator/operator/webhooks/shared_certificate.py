@@ -21,6 +21,7 @@ import logging
 import secrets
 import ssl
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -28,7 +29,7 @@ from msgspec import Struct
 
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
-from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.conflicts import retry_on_conflict
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth.certificate_authority import CertificateAuthority
 from ssa_operator.kube.auth.server_config import load_key_pair
@@ -163,29 +164,28 @@ class KeptCertificate:
 
     async def current(self) -> WebhookCertificate:
         """The certificate, created or renewed if necessary. Raises ApiError."""
-        client = self._client
-        while True:
-            live = None if client is None else await client.find(SECRETS, self._name, self._namespace)
-            found = read_certificate(live.body.get("data") or {}) if live is not None else None
-            if found is not None and found.seal and self._is_usable(found):
-                self._known = found
-                return found
-            before = self._known if found is None or not found.seal else found
-            if before is not None and self._is_usable(before):
-                made = before
-            else:
-                made = new_certificate(self._host, self._now(), before or found, name=self._name)
-            try:
-                if client is not None:
-                    await self._store(client, made, live)
-            except ApiError as error:
-                if error.already_exists or error.conflict:
-                    continue  # another replica was faster
-                raise
-            if client is not None:
-                log.info("the certificate of the webhook is %s", "made" if before is None else "renewed")
-            self._known = made
-            return made
+        if self._client is None:
+            self._known = await self._stored(None)
+        else:
+            self._known = await retry_on_conflict(
+                partial(self._client.find, SECRETS, self._name, self._namespace), self._stored
+            )
+        return self._known
+
+    async def _stored(self, live: LiveObject | None) -> WebhookCertificate:
+        """The usable certificate of the Secret, or else one that is stored there."""
+        found = read_certificate(live.body.get("data") or {}) if live is not None else None
+        if found is not None and found.seal and self._is_usable(found):
+            return found
+        before = self._known if found is None or not found.seal else found
+        if before is not None and self._is_usable(before):
+            made = before
+        else:
+            made = new_certificate(self._host, self._now(), before or found, name=self._name)
+        if self._client is not None:
+            await self._store(self._client, made, live)
+            log.info("the certificate of the webhook is %s", "made" if before is None else "renewed")
+        return made
 
     def _is_usable(self, certificate: WebhookCertificate) -> bool:
         return not certificate.expires_soon(self._now()) and certificate.is_for(self._host)

@@ -29,8 +29,8 @@ from ssa_operator.objects.managed_fields import managed_entries, managed_fields_
 from ssa_operator.objects.manifest import Manifest, may_own
 from ssa_operator.objects.merge_keys import ListIndex, selected
 from ssa_operator.objects.parent_settings import AdoptPolicy
-from ssa_operator.reconcile.child_case import ChildCase
-from ssa_operator.reconcile.step import Step
+from ssa_operator.reconcile.observed import Observed
+from ssa_operator.reconcile.step import FailureReason, Step
 
 KUBECTL = frozenset({"kubectl-client-side-apply", "kubectl-create", "kubectl-replace"})
 """The managers that write whole manifests by Update: `kubectl apply`, `create` and `replace`. The others
@@ -322,29 +322,29 @@ def _split(fields: Mapping[str, Any], body: Any) -> tuple[dict[str, Any], dict[s
 # Rows of the tables in reconcile.decide.
 
 
-def was_left_by_former_parent(case: ChildCase) -> Step | None:
+def was_left_by_former_parent(observed: Observed, step: Step) -> Step | None:
     """An object that is not applied each time, and that a former parent of this name left, is recreated."""
-    parent = case.observed.parent
-    if not belongs_to_former_parent(case.live, parent) or case.observed.why_kept(case.live.identity):
+    parent = observed.parent
+    if not belongs_to_former_parent(step.present, parent) or observed.why_kept(step.present.identity):
         return None
     # Its owner is gone for certain, because the parent has its name: the garbage collector deletes it sooner or later.
-    return case.recreated(f"was left by a former {parent.identity}; it is recreated")
+    return step.recreated(f"was left by a former {parent.identity}; it is recreated")
 
 
-def is_controlled_by_other(case: ChildCase) -> Step | None:
+def is_controlled_by_other(observed: Observed, step: Step) -> Step | None:
     """Refuses a manifest whose object another controller controls."""
-    controller = other_controller(case.live, case.observed.parent)
+    controller = other_controller(step.present, observed.parent)
     if controller is None:
         return None
     who = f"{controller.kind} {controller.name}"
     why = f"is controlled by {who}; give it another name, or remove the owner reference to {who} from it"
-    return case.in_conflict(why)
+    return step.refused(why, FailureReason.CONFLICT)
 
 
-def is_not_adopted(case: ChildCase) -> Step | None:
+def is_not_adopted(observed: Observed, step: Step) -> Step | None:
     """Refuses a manifest whose object the folder's setting `adopt` excludes."""
-    live, parent = case.live, case.observed.parent
-    if may_adopt(live, parent, case.observed.settings.adopt):
+    live, parent = step.present, observed.parent
+    if may_adopt(live, parent, observed.settings.adopt):
         return None
     why = (
         "exists, and the operator did not create it; give the manifest another name, or give the object the label "
@@ -355,4 +355,4 @@ def is_not_adopted(case: ChildCase) -> Step | None:
     )
     if needed := next(sufficient, None):
         why += f", or set `adopt: {needed}` in the folder's _settings.yaml"
-    return case.in_conflict(why)
+    return step.refused(why, FailureReason.CONFLICT)

@@ -49,7 +49,7 @@ def record_outcome(records: ParentRecords, outcome: Outcome, parent: LiveObject,
 def with_unknown(records: ParentRecords, steps: Iterable[Step], parent: LiveObject) -> ParentRecords:
     """The records with the manifests of these steps that may have been applied before the parent lost its records."""
     for step in steps:
-        if step.manifest is not None and step.history.once_readiness is UNKNOWN_OUTCOME:
+        if step.manifest is not None and step.once_readiness is UNKNOWN_OUTCOME:
             unknown = OnceRecord(digest(step.manifest.document, parent), unknown=True)
             records = with_once_record(records, step.identity, unknown)
     return records

@@ -27,7 +27,7 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.readiness import Readiness, ReadinessState, readiness
 from ssa_operator.objects.render_result import Document
 from ssa_operator.reconcile.adoption.rules import belongs_to_former_parent
-from ssa_operator.reconcile.child_case import ChildCase
+from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.parent_records.rules import (
     HOOK,
     ONCE_ANNOTATION,
@@ -190,32 +190,32 @@ def _parse(text: str) -> OnceRecord:
 # Rows of the tables in reconcile.decide.
 
 
-def is_applied_once(case: ChildCase) -> Step | None:
+def is_applied_once(observed: Observed, step: Step) -> Step | None:
     """Keeps what was applied once; None where it has to be applied now or when its object is gone."""
-    observed, manifest, live = case.observed, case.manifest, case.step.live
+    manifest, live = step.wanted, step.live
     before = once_record(observed.records, manifest.identity)
     changed = before is not None and before.digest != digest(manifest.document, observed.parent)
     if live is not None and belongs_to_former_parent(live, observed.parent):
         return None
     if live is None or live.deleting:
         if before is not None and not changed:
-            return _kept_as(case, before.readiness_when_gone)
+            return _kept_as(step, before.readiness_when_gone)
         if before is None and live is not None and live.parent_uid == observed.parent.uid:
             # An earlier process created it and died before it recorded that. This reconcile records how it ends.
-            return _kept_as(case, Readiness(ReadinessState.TERMINATING, "was applied once and is being deleted"))
+            return _kept_as(step, Readiness(ReadinessState.TERMINATING, "was applied once and is being deleted"))
         if before is None and live is None and observed.records_lost:
-            return _kept_as(case, UNKNOWN_OUTCOME)
+            return _kept_as(step, UNKNOWN_OUTCOME)
         return None
     origin = before.origin if before is not None else "was applied once"
     if before is None and live.parent_uid != observed.parent.uid:
         origin = "exists already, would be applied once,"
     if not changed:
-        return case.kept(f"{origin} and is left alone")
+        return step.kept(f"{origin} and is left alone")
     if manifest.instructions.recreate is not Recreate.NEVER:
         return None
-    return case.kept(f"{origin} and is left alone; its manifest changed and is applied when the object is gone")
+    return step.kept(f"{origin} and is left alone; its manifest changed and is applied when the object is gone")
 
 
-def _kept_as(case: ChildCase, once_readiness: Readiness) -> Step:
-    step = case.kept(once_readiness.message)
-    return replace(step, history=replace(step.history, once_readiness=once_readiness))
+def _kept_as(step: Step, once_readiness: Readiness) -> Step:
+    step = step.kept(once_readiness.message)
+    return replace(step, once_readiness=once_readiness)

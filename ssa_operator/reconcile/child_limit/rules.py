@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.prune.rules import is_prunable
-from ssa_operator.reconcile.renames.memory import Renames
 from ssa_operator.reconcile.step import Step, without_creations
 
 UNPRUNED_FACTOR = 2
@@ -32,7 +31,7 @@ def within_child_limit(observed: Observed, steps: Sequence[Step]) -> list[Step]:
         live.identity
         for live in own
         if live.owned_fields()
-        and (live.identity.group_kind in observed.history[Renames].by_kind or not is_prunable(observed, live))
+        and (live.identity.group_kind in observed.memory.renames or not is_prunable(observed, live))
     }
     count = len(rendered | staying)
     # The parent's author can delay a prune for any time, by a manifest that waits or fails.

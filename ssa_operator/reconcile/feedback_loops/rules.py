@@ -9,6 +9,7 @@ Promises:
   parents by name: a parent's status follows from its children.
 - A child in a loop may change ALLOWED_CHANGES times without a pause. Then each pause is twice as long as the last.
 - During a pause no event of the parent applies that child. The parent's other children don't wait for it.
+- Templates that read nothing of the cluster are in no loop.
 - A loop is over when the child hasn't changed for twice its last pause, and at least for SETTLED_AFTER.
 """
 
@@ -28,18 +29,15 @@ from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.live_object import LiveObject, split_entry
 from ssa_operator.objects.managed_fields import FieldTrees, changed_fields, lost_fields
 from ssa_operator.objects.render_result import Dependency, Document, Rendered, Wait
-from ssa_operator.reconcile.child_case import ChildCase
+from ssa_operator.reconcile.child_memory import ChildMemories
 from ssa_operator.reconcile.feedback_loops.series import FeedbackLoop
+from ssa_operator.reconcile.observed import Observed
+from ssa_operator.reconcile.outcome import CHANGED, Outcome
 from ssa_operator.reconcile.resync.unchanged import ApplyRecord
 from ssa_operator.reconcile.step import Step
 
 NOTHING: Mapping[Identity, Collection[Identity]] = {}
 """Children that read nothing by name."""
-
-
-def without_settled(feedback_loops: Mapping[Identity, FeedbackLoop], now: float) -> Mapping[Identity, FeedbackLoop]:
-    """The loops that are not over."""
-    return {identity: loop for identity, loop in feedback_loops.items() if now < loop.settles_at}
 
 
 class Changes(Struct, frozen=True, kw_only=True):
@@ -67,6 +65,36 @@ def follows_others(record: ApplyRecord | None, before: LiveObject | None, after:
         return False
     overwritten = changed_fields(fields, before.body, after.body, trees)
     return not any(path[:length] in taken for path in overwritten for length in range(1, len(path) + 1))
+
+
+def loops_after(
+    memories: ChildMemories,
+    outcomes: Sequence[Outcome],
+    rendered: Rendered,
+    read_by: Mapping[Identity, Collection[Identity]],
+    now: float,
+) -> Mapping[Identity, FeedbackLoop | None]:
+    """The loops that a reconcile began, continued or ended (None), by child."""
+    if not rendered.queries:
+        return {}
+    changed = {
+        outcome.step.identity: follows_others(
+            memories.of(outcome.step.identity).applied, outcome.step.live, outcome.live
+        )
+        for outcome in outcomes
+        if outcome.step.foreign_change is None and outcome.result in CHANGED and outcome.live is not None
+    }
+    if not changed:
+        return {}
+    changes = Changes(
+        changed=[*changed],
+        followed=[identity for identity, followed in changed.items() if followed],
+        lives=[outcome.live for outcome in outcomes if outcome.live is not None],
+        read_by=read_by,
+    )
+    before = {identity: row.loop for identity, row in memories.by_child.items() if row.loop is not None}
+    found = with_changes(before, rendered, changes, now)
+    return {each: found.get(each) for each in before.keys() | found.keys() if found.get(each) is not before.get(each)}
 
 
 def with_changes(
@@ -249,22 +277,21 @@ class Answers:
 _PAUSED = "changes each time it is applied, and is applied after a pause"
 
 
-def with_message(case: ChildCase, step: Step) -> Step:
+def with_message(_: Observed, step: Step) -> Step:
     """The step with the message of a loop."""
-    if case.loop is None or not case.loop.slowed_down:
-        return step
-    return replace(step, history=replace(step.history, feedback_loop=case.loop.text(step.identity)))
+    loop = step.memory.loop
+    return replace(step, feedback_loop=loop.text(step.identity)) if loop is not None and loop.slowed_down else step
 
 
-def awaits_pause(case: ChildCase) -> Step | None:
+def awaits_pause(observed: Observed, step: Step) -> Step | None:
     """A child of a loop that does not exist is created after a pause."""
-    return case.waiting(_PAUSED) if _is_paused(case) else None
+    return step.waiting(_PAUSED) if _is_paused(observed, step) else None
 
 
-def is_paused(case: ChildCase) -> Step | None:
+def is_paused(observed: Observed, step: Step) -> Step | None:
     """A child of a loop is applied after a pause."""
-    return case.left_unchanged(_PAUSED) if _is_paused(case) else None
+    return step.left_unchanged(_PAUSED) if _is_paused(observed, step) else None
 
 
-def _is_paused(case: ChildCase) -> bool:
-    return case.loop is not None and case.loop.apply_delayed(case.observed.monotonic)
+def _is_paused(observed: Observed, step: Step) -> bool:
+    return step.memory.loop is not None and step.memory.loop.apply_delayed(observed.monotonic)

@@ -44,6 +44,10 @@ class ChangeSeries(Struct, frozen=True, kw_only=True):
         """When the series is over, if no change follows before."""
         return self.changed_at + max(SETTLED_AFTER, 2 * (self.apply_due - self.changed_at))
 
+    def is_over(self, now: float) -> bool:
+        """Whether the series is over."""
+        return now >= self.settles_at
+
     def apply_delayed(self, now: float) -> bool:
         """Whether the operator doesn't make the next change yet."""
         return now < self.apply_due

@@ -18,31 +18,29 @@ from functools import partial
 
 from ssa_operator.informers.child_informers import ChildInformers
 from ssa_operator.objects.identity import Identity
-from ssa_operator.reconcile.child_history import ChildHistory
+from ssa_operator.reconcile.child_memory import ChildMemories
 from ssa_operator.reconcile.field_conflicts.rules import AppliedChildren
-from ssa_operator.reconcile.resync.memory import ApplyRecords
 
 LARGE = 2**16
 """Bytes of encoded objects. Comparing them takes some 20 milliseconds, usual children a twentieth of that."""
 
 ATTEMPTS = 3
 
-InThread = Callable[[Callable[[], ChildHistory]], Awaitable[ChildHistory]]
+InThread = Callable[[Callable[[], ChildMemories]], Awaitable[ChildMemories]]
 """Runs a function in a thread."""
 
 
 async def observe_foreign_changes(
     look: Callable[[], AppliedChildren],
-    observe: Callable[[AppliedChildren], ChildHistory],
+    observe: Callable[[AppliedChildren], ChildMemories],
     in_thread: InThread,
-    known: ChildHistory | None = None,
-) -> ChildHistory:
-    """The result of `observe` for the children. `look` returns their present state. `known` is the result where none of
-    them was touched, None if there may be another one.
+) -> ChildMemories:
+    """The result of `observe` for the children, or what is remembered already if there is nothing to observe. `look`
+    returns their present state.
     """
     seen = look()
-    if known is not None and not seen.touched:
-        return known
+    if not seen.touched:
+        return seen.memories
     for _ in range(ATTEMPTS):
         if seen.compared_bytes <= LARGE:
             return observe(seen)
@@ -54,12 +52,12 @@ async def observe_foreign_changes(
     return found
 
 
-def applied_children(history: ChildHistory, children: ChildInformers, parent_uid: str) -> AppliedChildren:
+def applied_children(memories: ChildMemories, children: ChildInformers, parent_uid: str) -> AppliedChildren:
     """A parent's children after their last applies, and in the present caches. Every thread may read it."""
-    records = history[ApplyRecords].by_child
+    applied = memories.applied
     shown = children.of(parent_uid)
-    live = {identity: found for identity in records if (found := shown.get(identity)) is not None}
+    live = {identity: found for identity in applied if (found := shown.get(identity)) is not None}
     known: AbstractSet[Identity] = live.keys()
-    if len(live) < len(records):
-        known |= frozenset(filter(children.has_synced, records.keys() - known))
-    return AppliedChildren(apply_records=records, live=live, synced=known.__contains__)
+    if len(live) < len(applied):
+        known |= frozenset(filter(children.has_synced, applied - known))
+    return AppliedChildren(memories=memories, live=live, synced=known.__contains__)

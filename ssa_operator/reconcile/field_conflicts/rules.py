@@ -7,6 +7,7 @@ Promises:
 - The operator reverts a few changes of a field at once. Past the limits of `ConflictPolicy` it is a conflict: the
   pauses between reverts grow to a cap. The operator never stops reverting, and has the last word when the other manager
   is quiet.
+- A new value of the parent's `reconcile-at` ends every pause.
 - A conflict is over when the other manager has left a revert alone for longer than its slowest answer. A changed
   manifest starts without history.
 - Time is an argument, in seconds on the monotonic clock.
@@ -21,6 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator.kube.api.backoff import exponential
+from ssa_operator.objects.annotations import APPLIED_EACH_TIME
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import MANAGER, LiveObject, split_entry
 from ssa_operator.objects.managed_fields import (
@@ -32,7 +34,7 @@ from ssa_operator.objects.managed_fields import (
     names_owners,
     path_text,
 )
-from ssa_operator.reconcile.child_case import ChildCase
+from ssa_operator.reconcile.child_memory import ChildMemories
 from ssa_operator.reconcile.field_conflicts.history import (
     ConflictHistory,
     ConflictingChange,
@@ -40,8 +42,10 @@ from ssa_operator.reconcile.field_conflicts.history import (
     DatedChange,
     ForeignChange,
 )
+from ssa_operator.reconcile.observed import Observed
+from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.resync.unchanged import ApplyRecord, is_untouched, is_untouched_by_version, with_newest
-from ssa_operator.reconcile.step import Step
+from ssa_operator.reconcile.step import Action, Step
 
 RECORDED_FIELDS = 100
 """Fields that are recorded of a change by one manager. Further fields change with them, for example if a manager writes
@@ -136,7 +140,7 @@ def is_relevant(history: ConflictHistory, now: float, conflict_policy: ConflictP
 class AppliedChildren(Struct, frozen=True, kw_only=True):
     """A parent's children as the last applies left them, and as they are now."""
 
-    apply_records: Mapping[Identity, ApplyRecord]
+    memories: ChildMemories
     live: Mapping[Identity, LiveObject]
     """The objects as they are now."""
     synced: Callable[[Identity], bool]
@@ -144,57 +148,72 @@ class AppliedChildren(Struct, frozen=True, kw_only=True):
 
     @property
     def touched(self) -> bool:
-        """Whether one of the objects is gone, or may have been changed by others."""
-        for identity, record in self.apply_records.items():
-            live = self.live.get(identity)
-            if not is_untouched_by_version(record.applied, live) if live is not None else self.synced(identity):
+        """Whether one of the objects is gone, or was changed by others or may have been."""
+        for identity, row in self.memories.by_child.items():
+            live, record = self.live.get(identity), row.applied
+            if row.conflict is not None:
+                return True
+            if record is not None and (
+                not is_untouched_by_version(record.applied, live) if live is not None else self.synced(identity)
+            ):
                 return True
         return False
 
     @property
     def compared_bytes(self) -> int:
         """The encoded sizes of the states of children that have to be compared field by field, all together."""
-        pairs = ((record.applied, self.live.get(identity)) for identity, record in self.apply_records.items())
+        rows = self.memories.by_child
+        pairs = ((row.applied.applied, live) for each, live in self.live.items() if (row := rows[each]).applied)
         return sum(
             len(applied.raw) + len(live.raw)
             for applied, live in pairs
-            if live is not None and not live.deleting and not is_untouched_by_version(applied, live)
+            if not live.deleting and not is_untouched_by_version(applied, live)
         )
 
-    def newest(self) -> AppliedChildren:
-        """The same children. The records of unchanged children have their newest versions."""
-        records = {
-            identity: with_newest(record, live)
-            for identity, record in self.apply_records.items()
-            if (live := self.live.get(identity)) is not None and not live.deleting
-        }
-        return replace(self, apply_records={**self.apply_records, **records})
 
-
-def update_histories(
-    histories: Mapping[Identity, ConflictHistory],
-    children: AppliedChildren,
-    now: float,
-    conflict_policy: ConflictPolicy,
-) -> dict[Identity, ConflictHistory]:
-    """The histories at the beginning of a reconcile: without those that are over, and with each foreign change counted
-    once.
+def observe_conflicts(
+    children: AppliedChildren, now: float, policy: ConflictPolicy, *, renewed: bool = False
+) -> ChildMemories:
+    """What is remembered at the beginning of a reconcile: without histories that are over, with each foreign change
+    counted once, and with the newest versions of untouched children. `renewed` is whether `reconcile-at` has a new
+    value: then nothing waits for the end of a pause.
     """
-    found = {identity: history for identity, history in histories.items() if is_relevant(history, now, conflict_policy)}
-    for identity, record in children.apply_records.items():
-        if not children.synced(identity):
-            continue
-        live = children.live.get(identity)
-        history = found.get(identity)
-        if live is not None and (live.deleting or is_untouched(record, live)):
-            if history is not None and not live.deleting:
-                found[identity] = with_revert(history, now)  # the other reverted its change itself
-            continue
-        if history is not None and history.reverted_at is None and history.digest == record.digest:
-            continue
-        change = find_foreign_change(record, live)
-        found[identity] = with_foreign_change(history, record.digest, change, now, conflict_policy)
-    return found
+    changed = {}
+    for identity, row in children.memories.by_child.items():
+        record, live, history = row.applied, children.live.get(identity), row.conflict
+        if history is not None and not is_relevant(history, now, policy):
+            history = None
+        if record is not None and live is not None and not live.deleting:
+            record = with_newest(record, live)
+        if record is not None and children.synced(identity):
+            history = _conflict_now(history, record, live, now, policy)
+        if history is not None and renewed:
+            history = replace(history, revert_due=now)
+        if record is not row.applied or history is not row.conflict:
+            changed[identity] = replace(row, applied=record, conflict=history)
+    return replace(children.memories.with_children(changed), observed_at=now)
+
+
+def _conflict_now(
+    history: ConflictHistory | None, record: ApplyRecord, live: LiveObject | None, now: float, policy: ConflictPolicy
+) -> ConflictHistory | None:
+    """The history of a child whose watch has synced."""
+    if live is not None and live.deleting:
+        return history
+    if live is not None and is_untouched(record, live):
+        return history and with_revert(history, now)  # the other reverted its change itself
+    if history is not None and history.reverted_at is None and history.digest == record.digest:
+        return history
+    return with_foreign_change(history, record.digest, find_foreign_change(record, live), now, policy)
+
+
+def conflict_after(outcome: Outcome, history: ConflictHistory, now: float) -> ConflictHistory | None:
+    """The history of a child after this outcome. What others did to another manifest's object is forgotten."""
+    step = outcome.step
+    if step.manifest is None or step.manifest.digest != history.digest:
+        return None
+    is_applied = step.action is Action.APPLY and outcome.result not in (Result.FAILED, Result.WAITING)
+    return with_revert(history, now) if is_applied else history
 
 
 def _field_change(by: tuple[str, str, str], paths: Collection[Path]) -> ConflictingChange:
@@ -210,25 +229,34 @@ def _field_change(by: tuple[str, str, str], paths: Collection[Path]) -> Conflict
 _PAUSED = "is changed by another manager again and again, and is reverted after a pause"
 
 
-def with_message(case: ChildCase, step: Step) -> Step:
+def with_message(observed: Observed, step: Step) -> Step:
     """The step with what it reverts, and with the message of a conflict."""
-    found = case.conflict
+    found = _counted(step)
     if found is None:
         return step
-    confidential = case.observed.confidential
+    confidential = observed.confidential
     text = found.text(step.identity.group_kind, confidential=confidential) if found.in_conflict else ""
-    return replace(step, history=replace(step.history, foreign_change=found.unreverted, conflict=text))
+    return replace(step, foreign_change=found.unreverted, conflict=text)
 
 
-def awaits_pause(case: ChildCase) -> Step | None:
+def awaits_pause(observed: Observed, step: Step) -> Step | None:
     """A child that others deleted again and again is created after a pause."""
-    return case.waiting(_PAUSED) if _is_paused(case) else None
+    return step.waiting(_PAUSED) if _is_paused(observed, step) else None
 
 
-def is_paused(case: ChildCase) -> Step | None:
+def is_paused(observed: Observed, step: Step) -> Step | None:
     """A child that others changed again and again is applied after a pause."""
-    return case.left_unchanged(_PAUSED) if _is_paused(case) else None
+    return step.left_unchanged(_PAUSED) if _is_paused(observed, step) else None
 
 
-def _is_paused(case: ChildCase) -> bool:
-    return case.conflict is not None and case.conflict.revert_delayed(case.observed.monotonic)
+def _is_paused(observed: Observed, step: Step) -> bool:
+    found = _counted(step)
+    return found is not None and found.revert_delayed(observed.monotonic)
+
+
+def _counted(step: Step) -> ConflictHistory | None:
+    """What other managers changed in this child. What they did to another manifest's object doesn't count."""
+    found = step.memory.conflict
+    if found is None or found.digest != step.wanted.digest:
+        return None
+    return found if step.live is None or step.policy in APPLIED_EACH_TIME else None

@@ -51,13 +51,9 @@ class HookPlan(Struct, frozen=True, kw_only=True):
     """When the next hook has to be planned again, in seconds since the epoch."""
 
 
-def plan_hooks(observed: Observed, rendered: Rendered, now: float, failures: Mapping[Identity, int]) -> HookPlan:
-    """The plan of the hooks, which `rendered` has alone. `failures` is how often each hook's Job was recreated because
-    it failed.
-    """
-    found = [
-        _hook_step(observed, step_for_document(observed, document), now, failures) for document in rendered.documents
-    ]
+def plan_hooks(observed: Observed, rendered: Rendered, now: float) -> HookPlan:
+    """The plan of the hooks, which `rendered` has alone."""
+    found = [_hook_step(observed, step_for_document(observed, document), now) for document in rendered.documents]
     waiting = [
         _keep_if_done(observed, step_for_wait(observed, wait, wait.identity))
         for wait in rendered.waits
@@ -78,7 +74,7 @@ def order_hooks(hooks: Sequence[Step], others: Sequence[Step], rendered: Rendere
     own = [dependencies.get((step.identity.kind, step.identity.name), ()) for step in hooks]
     found = order_steps([*hooks, *others], [*own, *(() for _ in others)], rendered)[: len(hooks)]
     # A child that doesn't exist is not created any more, so nothing waits for it.
-    return [replace(step, order=replace(step.order, missing=())) for step in found]
+    return [replace(step, missing=()) for step in found]
 
 
 def _skip_impossible(observed: Observed, hooks: Sequence[Step]) -> tuple[list[Step], tuple[str, ...]]:
@@ -105,7 +101,7 @@ def _missing_input(observed: Observed, step: Step, available: AbstractSet[tuple[
     """The child that a waiting hook reads and that will never exist, None if there is none."""
     if step.action is not Action.WAIT:
         return None
-    children = [each.query for each in step.order.awaited if isinstance(each.query, Reference)]
+    children = [each.query for each in step.awaited if isinstance(each.query, Reference)]
     missing = (child for child in children if (child.kind, child.name) not in available)
     return next((str(child) for child in missing if _is_synced(observed, child.kind)), None)
 
@@ -123,9 +119,7 @@ def _keep_if_done(observed: Observed, step: Step) -> Step:
     return replace(step, action=Action.KEEP, reason=DONE)
 
 
-def _hook_step(
-    observed: Observed, step: Step, now: float, failures: Mapping[Identity, int]
-) -> tuple[Step, float | None]:
+def _hook_step(observed: Observed, step: Step, now: float) -> tuple[Step, float | None]:
     """The step of a hook, and when it has to be planned again."""
     done = _keep_if_done(observed, step)
     if done is not step:
@@ -142,7 +136,7 @@ def _hook_step(
         # The condition of the parent reports the readiness of the hook.
         return replace(step, reason=found.message or step.reason), found.again_at
     reason = f"{found.message}; it is recreated"
-    due = _failed_at(live.body, now) + backoff(failures.get(step.identity, 0) + HOOK_BACKOFF_OFFSET, 0.0)
+    due = _failed_at(live.body, now) + backoff(step.memory.hook_failures + HOOK_BACKOFF_OFFSET, 0.0)
     if now < due:
         return replace(step, action=Action.UNCHANGED, reason=reason), due
     return replace(step, action=Action.RECREATE, reason=reason), None

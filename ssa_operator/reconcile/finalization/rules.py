@@ -41,7 +41,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator.kube.api.backoff import earliest
@@ -93,8 +93,6 @@ class DeletionContext(Struct, frozen=True, kw_only=True):
 
     now: float
     """Seconds since the epoch."""
-    failures: Mapping[Identity, int] = field(default_factory=dict)
-    """How often each hook's Job was recreated because it failed."""
     home_is_ending: bool = False
     """Whether what the parent, or one above it, lives in is being deleted."""
 
@@ -103,7 +101,7 @@ def make_finalization(observed: Observed, rendered: Rendered, context: DeletionC
     """The plan of one reconcile; `rendered` is the whole render of the templates."""
     standing, rendered = rendered.without_hooks, rendered.finalizing
     unreadable = observed.children.unreadable
-    planned_hooks = plan_hooks(observed, rendered, context.now, context.failures)
+    planned_hooks = plan_hooks(observed, rendered, context.now)
     hooks = planned_hooks.steps
     undone = [step for step in hooks if step.reason != DONE]
     hooks_done = not undone

@@ -23,6 +23,7 @@ from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.reconcile.child_memory import ChildMemory
 from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.kept_values.rules import obsolete_values, read_secret, secret_body, secret_identity
@@ -30,7 +31,6 @@ from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.parent_records.requests import save_parent_records
 from ssa_operator.reconcile.parent_records.rules import MANAGER
 from ssa_operator.reconcile.plan import Plan
-from ssa_operator.reconcile.recreate.memory import Recreations
 from ssa_operator.reconcile.replicas.rules import OthersReplicas
 from ssa_operator.reconcile.step import Action
 
@@ -79,12 +79,11 @@ class ValueKeeper:
 
 async def restore_kept_values(reconcile: Reconcile) -> None:
     """Remember the recreations that a former process began, with the objects as they were. Raises ApiError."""
-    cluster, parent, history = reconcile.cluster, reconcile.parent.live, reconcile.state.children
-    known = history[Recreations].by_child
-    recreations = dict(known)
+    cluster, parent, memories = reconcile.cluster, reconcile.parent.live, reconcile.state.children
+    restored = dict[Identity, ChildMemory]()
     # A parent has no more children than that, but users who may edit it may write any number of names.
     for identity in sorted(reconcile.records.kept_values)[: reconcile.parent.folder.settings.max_children]:
-        if identity in recreations or identity in cluster.children:
+        if memories.of(identity).recreation is not None or identity in cluster.children:
             continue
         secret = secret_identity(parent, identity)
         if secret is None:
@@ -92,9 +91,9 @@ async def restore_kept_values(reconcile: Reconcile) -> None:
         found = await cluster.client.find(_SECRET, secret.name, secret.namespace)
         recreation = read_secret(parent, identity, found) if found is not None else None
         if recreation is not None:
-            recreations[identity] = recreation
-    if recreations.keys() != known.keys():
-        reconcile.state = replace(reconcile.state, children=history.remember(Recreations(recreations)))
+            restored[identity] = replace(memories.of(identity), recreation=recreation)
+    if restored:
+        reconcile.state = replace(reconcile.state, children=memories.with_children(restored))
 
 
 async def delete_kept_values(reconcile: Reconcile, plan: Plan, outcomes: Iterable[Outcome]) -> frozenset[Identity]:

@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from ssa_operator.kube.api.conflicts import ATTEMPTS, retry_on_conflict
 from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.objects.causes import Cause
@@ -37,11 +38,6 @@ from ssa_operator.reconcile.render_turns import let_renders_wait
 from ssa_operator.reconcile.shared_ownership.rules import leave_patch
 from ssa_operator.reconcile.status.events import children_orphaned
 from ssa_operator.reconcile.status.report import Report
-
-ATTEMPTS = 3
-"""How often a child is read in one reconcile if others change its owners meanwhile; the garbage collector does. How
-often the status is written again if others change the parent.
-"""
 
 
 async def read_children_stay(reconcile: Reconcile, observed: Observed) -> bool | None:
@@ -107,24 +103,21 @@ async def _release(live: LiveObject, parent: LiveObject, cluster: ClusterAccess)
         resource = await cluster.children.resource(identity.group_kind, live.version)
     except UnknownKind:
         return  # its CRD is gone, and the object with it
-    for attempt in range(1, ATTEMPTS + 1):
+
+    async def read() -> LiveObject | None:
         try:
-            current = await cluster.client.find(resource, identity.name, identity.namespace)
+            return await cluster.client.find(resource, identity.name, identity.namespace)
         except ApiError as error:
             if error.forbidden and await ending_namespaces([identity.namespace], parent, cluster):
-                return  # it goes with its namespace
+                return None  # it goes with its namespace
             raise
-        if current is None:
-            return
-        client, is_shared = cluster.client, current.shared is not None
-        patch = (leave_patch if is_shared else orphan_patch)(current, parent.uid)
-        if patch is None:
-            return
-        change = resource, identity.namespace, identity.name, patch
-        try:
+
+    async def change(current: LiveObject | None) -> None:
+        is_shared = current is not None and current.shared is not None
+        patch = None if current is None else (leave_patch if is_shared else orphan_patch)(current, parent.uid)
+        if patch is not None:
+            send = cluster.client.merge_patch if is_shared else cluster.client.json_patch
             with cluster.writing(identity):
-                cluster.written(await (client.merge_patch(*change) if is_shared else client.json_patch(*change)))
-        except ApiError as error:
-            changed = error.conflict or error.invalid or error.not_found
-            if attempt == ATTEMPTS or not changed:
-                raise
+                cluster.written(await send(resource, identity.namespace, identity.name, patch))
+
+    await retry_on_conflict(read, change, is_conflict=lambda error: error.conflict or error.invalid or error.not_found)

@@ -16,17 +16,15 @@ import logging
 
 from msgspec.structs import replace
 
-from ssa_operator.kube.api.discovery import UnknownKind
-from ssa_operator.kube.api.errors import ApiError
-from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.kube.api.discovery import REQUEST_ERRORS
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.current_reconcile import Reconcile
-from ssa_operator.reconcile.failures import failed_outcome, failed_request
+from ssa_operator.reconcile.failures import failed_request
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.owner_references.rules import orphan_patch, owner_version_patch
-from ssa_operator.reconcile.step import Action, FailureReason, Step
+from ssa_operator.reconcile.step import Action, Step
 
 log = logging.getLogger("ssa_operator")
 
@@ -72,8 +70,6 @@ async def _patched(outcome: Outcome, live: LiveObject, patch: bytes, cluster: Cl
             written = cluster.written(
                 await cluster.client.json_patch(resource, identity.namespace, identity.name, patch)
             )
-    except (UnknownKind, CredentialsError) as error:
-        return failed_outcome(step, str(error), problem=FailureReason.APPLY_FAILED, retryable=True)
-    except ApiError as error:
+    except REQUEST_ERRORS as error:
         return failed_request(step, error)
     return replace(outcome, live=written)

@@ -9,46 +9,45 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ssa_operator.reconcile.child_case import ChildCase
+from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.shared_ownership.rules import other_owners
 from ssa_operator.reconcile.step import Step
 
 
-def belongs_to_other_parent(case: ChildCase) -> Step | None:
+def belongs_to_other_parent(observed: Observed, step: Step) -> Step | None:
     """Refuses a manifest whose object another parent has."""
-    owner = _other_parent(case)
+    owner = _other_parent(observed, step)
     if not owner:
         return None
     why = f"belongs to {owner} already; give it another name"
-    live, in_other_shards = case.step.live, case.observed.parents.in_other_shards
+    live, in_other_shards = step.live, observed.parents.in_other_shards
     elsewhere = live is not None and live.parent_uid in in_other_shards
-    refused = case.refused(why)
+    refused = step.refused(why)
     return replace(refused, claimed_by_other=True, owner_in_other_shard=elsewhere)
 
 
-def owner_may_still_exist(case: ChildCase) -> Step | None:
+def owner_may_still_exist(observed: Observed, step: Step) -> Step | None:
     """Waits while it isn't known whether the parent exists that the object names."""
-    live, observed = case.step.live, case.observed
+    live = step.live
     if live is None or live.shared is not None or live.parent_uid in ("", observed.parent.uid):
         return None
     if not observed.parents.may_exist(live):
         return None
-    return case.waiting("waits: it isn't known yet whether the parent whose label it carries still exists")
+    return step.waiting("waits: it isn't known yet whether the parent whose label it carries still exists")
 
 
-def _other_parent(case: ChildCase) -> str | None:
+def _other_parent(observed: Observed, step: Step) -> str | None:
     """The other parent that has the object, as the message names it; None where none has. An object of a parent that no
     longer exists can be adopted.
     """
-    observed, live = case.observed, case.step.live
-    mine = observed.parent.uid
-    claimant = observed.parents.claims.get(case.manifest.identity, mine)
+    live, mine = step.live, observed.parent.uid
+    claimant = observed.parents.claims.get(step.wanted.identity, mine)
     if claimant != mine and claimant in observed.parents.existing:
         return str(observed.parents.existing[claimant])
     if live is None or live.parent_uid in ("", mine):
         return None
     if live.shared is not None:
-        return None if case.manifest.shared is not None else other_owners(live, mine, observed.parents) or None
+        return None if step.wanted.shared is not None else other_owners(live, mine, observed.parents) or None
     if (owner_of_label := observed.parents.find(live.parent_uid)) is not None:
         return str(owner_of_label)
     me = observed.parent.identity

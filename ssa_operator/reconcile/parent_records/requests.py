@@ -21,6 +21,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ssa_operator.informers.parents import Parent
+from ssa_operator.kube.api.conflicts import ATTEMPTS
 from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.errors import ApiError, ErrorStatus
 from ssa_operator.kube.api.request import ApplyOptions
@@ -57,11 +58,6 @@ from ssa_operator.reconcile.parent_records.rules import (
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.status.conditions import live_condition
 from ssa_operator.reconcile.step import Action, FailureReason, Step
-
-ATTEMPTS = 4
-"""How often a reconcile sends a removal to a parent that others change meanwhile. After that, the next reconcile sends
-it.
-"""
 
 
 async def restore_parent_records(reconcile: Reconcile, now: float) -> None:

@@ -15,12 +15,11 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from ssa_operator.kube.api.discovery import UnknownKind
-from ssa_operator.kube.api.errors import ApiError
-from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.kube.api.discovery import REQUEST_ERRORS
 from ssa_operator.kube.clock import Clock
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.reconcile.child_memory import ChildMemories
 from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.pod_failures.rules import (
@@ -46,7 +45,7 @@ CHECKS_LIMIT = 50
 
 async def diagnose_pods(
     outcomes: Sequence[Outcome],
-    before: Mapping[Identity, PodCheck],
+    memories: ChildMemories,
     cluster: ClusterAccess,
     events: WorkloadEvents,
     clock: Clock,
@@ -61,7 +60,7 @@ async def diagnose_pods(
         if outcome.live is not None and outcome.result not in (Result.FAILED, Result.WAITING, Result.PRUNED):
             identity = outcome.live.identity
             found = outcome.step.readiness_of(outcome.live, now)
-            check = pod_check(outcome.live, before.get(identity), found, monotonic)
+            check = pod_check(outcome.live, memories.of(identity).pods, found, monotonic)
             if check is not None and check.due <= monotonic:
                 left -= 1
                 if left >= 0:
@@ -96,7 +95,7 @@ async def _pods(live: LiveObject, cluster: ClusterAccess) -> Sequence[LiveObject
     try:
         resource = await cluster.children.resource(POD, "v1")
         pods, _ = await cluster.client.list(resource, live.identity.namespace, labels)
-    except (ApiError, CredentialsError, UnknownKind) as error:
+    except REQUEST_ERRORS as error:
         log.debug("the pods of %s can't be listed: %s", live.identity, error)
         return ()
     return pods

@@ -3,7 +3,8 @@
 Promises:
 - The operator checks the pods of a workload, and the Events of an object, only after it hasn't been ready for a while,
   and then at growing intervals. For an object that is ready, it sends no request.
-- The operator doesn't check the pods of a workload that its controller hasn't observed.
+- The operator doesn't check the pods of a workload that its controller hasn't observed, nor of a parent that is being
+  deleted.
 - A failure of the present revision comes before one of a former revision. If the update of a StatefulSet waits for a
   pod of a former revision, the message says so and what to do.
 """

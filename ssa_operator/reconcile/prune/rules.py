@@ -28,7 +28,7 @@ from ssa_operator.objects.manifest import POD_SPECS
 from ssa_operator.objects.render_result import Rendered
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.parent_records.rules import HeldPrune, identity_key
-from ssa_operator.reconcile.step import Action, FailureReason, Step, StepOrder
+from ssa_operator.reconcile.step import Action, FailureReason, Step
 
 
 class PrunePlan(Struct, frozen=True, kw_only=True):
@@ -183,8 +183,7 @@ def _deleting_step(live: LiveObject) -> Step:
 
 def _prune_step(live: LiveObject, successors: frozenset[Identity]) -> Step:
     reason = "is no longer rendered"
-    order = StepOrder(successors=successors)
-    return Step(action=Action.PRUNE, identity=live.identity, live=live, reason=reason, order=order)
+    return Step(action=Action.PRUNE, identity=live.identity, live=live, reason=reason, successors=successors)
 
 
 def _keep(prunes: Iterable[Step], reason: str) -> list[Step]:

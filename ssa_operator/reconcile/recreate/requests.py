@@ -26,7 +26,6 @@ from msgspec.structs import replace
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.resource import Resource
-from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.objects.annotations import Recreate
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
@@ -111,18 +110,18 @@ def immutable_change(
 
 
 async def recreate(change: ImmutableChange, cluster: ClusterAccess) -> Outcome | Step:
-    """Delete the object if its manifest allows that. If it is gone at once, returns the step that recreates it."""
+    """Delete the object if its manifest allows that. If it is gone at once, returns the step that recreates it. Raises
+    CredentialsError.
+    """
     try:
         return await _recreate(change, cluster)
-    except CredentialsError as error:
-        return failed_outcome(change.step, str(error), problem=FailureReason.APPLY_FAILED, retryable=True)
     except ApiError as error:
         outcome = failed_request(change.step, error, change.location)
         return replace(outcome, message=f"{_kept(change)}: {error}")
 
 
 async def _recreate(change: ImmutableChange, cluster: ClusterAccess) -> Outcome | Step:
-    identity, recreation = change.manifest.identity, change.step.history.recreation
+    identity, recreation = change.manifest.identity, change.step.memory.recreation
     former = change.step.live
     if former is not None and was_left_by_former_parent(change.manifest, former):
         # No event of it reaches the parent, because it has another parent's label.
@@ -222,7 +221,8 @@ async def _delete(
         why=f"{change.field} is immutable",
         old=live if has_generated_values else None,
     )
-    step = replace(change.step, history=replace(change.step.history, recreation=pending, replicas=replicas))
+    memory = replace(change.step.memory, recreation=pending)
+    step = replace(change.step, memory=memory, replicas=replicas)
     if why := await cluster.guard.why_outdated():
         return waiting_outcome(change.step, live, f"{pending.why}; {why}")
     if has_generated_values:

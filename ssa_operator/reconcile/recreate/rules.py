@@ -33,8 +33,9 @@ from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.manifest import NEVER_RECREATED, Manifest
 from ssa_operator.objects.scalars import amount
 from ssa_operator.reconcile.adoption.rules import was_left_by_former
-from ssa_operator.reconcile.child_case import ChildCase
+from ssa_operator.reconcile.child_memory import ChildMemories
 from ssa_operator.reconcile.immutable_fields.rules import is_about_name
+from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.recreate.recreation import Recreation
 from ssa_operator.reconcile.step import Step
 
@@ -56,6 +57,15 @@ def is_refused_again(recreation: Recreation | None, manifest: Manifest, live: Li
     if recreation is None or recreation.digest != manifest.digest:
         return False
     return live is None or live.uid != recreation.deleted_uid
+
+
+def deleted_with_values(memories: ChildMemories) -> dict[Identity, LiveObject]:
+    """The objects that were deleted to be recreated and whose generated values the new ones keep."""
+    return {
+        identity: found.old
+        for identity, row in memories.by_child.items()
+        if (found := row.recreation) is not None and found.old is not None and not found.created
+    }
 
 
 def deletion_message(live: LiveObject, recreation: Recreation | None = None) -> str:
@@ -326,14 +336,14 @@ def _mapping(value: object) -> Mapping[str, Any]:
 # Rows of the tables in reconcile.decide.
 
 
-def is_recreated(case: ChildCase) -> Step | None:
+def is_recreated(_: Observed, step: Step) -> Step | None:
     """A child that the operator deleted to recreate it is created."""
-    recreation = case.step.history.recreation
+    recreation = step.memory.recreation
     if recreation is None or recreation.created:
         return None
-    return case.applied(recreation.why or "was deleted to be recreated")
+    return step.applied(recreation.why or "was deleted to be recreated")
 
 
-def is_being_deleted(case: ChildCase) -> Step | None:
+def is_being_deleted(_: Observed, step: Step) -> Step | None:
     """A child that is being deleted is created again when it is gone."""
-    return case.waiting(deletion_message(case.live, case.step.history.recreation)) if case.live.deleting else None
+    return step.waiting(deletion_message(step.present, step.memory.recreation)) if step.present.deleting else None

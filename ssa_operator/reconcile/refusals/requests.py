@@ -63,7 +63,7 @@ async def answer_refusal(
     the refusal says of other managers; None for nothing. Raises ApiError and CredentialsError.
     """
     live = step.live
-    if live is None or live.deleting or step.history.refusal_answered:
+    if live is None or live.deleting or step.refusal_answered:
         return None
     if error.denied_by_policy:
         return await _answer_denial(step, manifest, resource, error, cluster)
@@ -215,11 +215,11 @@ async def _carry_out(step: Step, trials: _Trials, chosen: tuple[Candidate, ...],
     dropped, kept = [each for each in chosen if each.kept is None], [each.kept for each in chosen if each.kept]
     digest, uid = refused.manifest.digest, refused.live.uid
     known = KnownRefusal(digest=digest, uid=uid, kept=tuple(kept), denial=trials.denial) if kept else None
-    change = None if kept else step.history.foreign_change
-    history = replace(step.history, refusal=known, refusal_answered=True, foreign_change=change)
+    change = None if kept else step.foreign_change
+    memory = replace(step.memory, refusal=known)
     reason = f"{step.reason}; {drop_message(dropped)}" if dropped else step.reason
     made = with_kept(refused.manifest, chosen)
-    step = replace(step, manifest=made, reason=reason, history=history)
+    step = replace(step, manifest=made, reason=reason, memory=memory, refusal_answered=True, foreign_change=change)
     if cluster.dry_run:
         same = is_same_content(refused.live, answer)
         result = Result.UNCHANGED if same else Result.CONFIGURED
@@ -248,7 +248,7 @@ def _blame_admission(step: Step, refused: RefusedApply, fresh: LiveObject | None
     field = field_text(parse_field(refused.immutable[0]))
     text = admission_notice(manifest, field, admission_changes(refused, fresh), causes_text(error))
     known = KnownRefusal(digest=manifest.digest, uid=refused.live.uid, admission=text)
-    step = replace(step, history=replace(step.history, refusal=known))
+    step = replace(step, memory=replace(step.memory, refusal=known))
     if changes_nothing(refused, fresh):
         return Outcome(step=step, result=Result.UNCHANGED, live=refused.live)
     location = location_of_error(manifest, error)
@@ -264,7 +264,7 @@ async def answer_returned_fields(
     back after its apply. None if none would, or where nothing helps. Raises ApiError and CredentialsError.
     """
     live = step.live
-    if live is None or live.deleting or step.unchanged or step.history.refusal_answered:
+    if live is None or live.deleting or step.unchanged or step.refusal_answered:
         return None
     dropped = dropped_fields(live, manifest)
     if not dropped:
@@ -277,10 +277,11 @@ async def answer_returned_fields(
     fresh, _, denial = await trials.fresh()
     if denial:
         stays = tuple(LeftField(path=path, owners=()) for path in dropped if not is_gone((path,), applied))
-        known = step.history.refusal or KnownRefusal(digest=manifest.digest, uid=live.uid)
+        known = step.memory.refusal or KnownRefusal(digest=manifest.digest, uid=live.uid)
         known = replace(known, left=(*known.left, *stays), denial=known.denial or f"{_DRY_RUN_DENIED} ({denial})")
         reason = f"{step.reason}; {left_text(stays, known.denial)}"
-        return replace(step, reason=reason, history=replace(step.history, refusal=known, refusal_answered=True))
+        memory = replace(step.memory, refusal=known)
+        return replace(step, reason=reason, memory=memory, refusal_answered=True)
     returned = () if fresh is None else returned_fields(dropped, live, applied, fresh)
     if not returned:
         return None

@@ -12,19 +12,35 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from ssa_operator.objects.identity import GroupKind, Identity
-from ssa_operator.reconcile.child_case import ChildCase
+from ssa_operator.reconcile.child_memory import ChildMemories
+from ssa_operator.reconcile.observed import Observed
+from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.renames.rename_series import RenameSeries
-from ssa_operator.reconcile.step import Step
+from ssa_operator.reconcile.step import Action, Step
 
 
 def without_settled_names(series: Mapping[GroupKind, RenameSeries], now: float) -> Mapping[GroupKind, RenameSeries]:
     """The series that are not over."""
     return {kind: each for kind, each in series.items() if now < each.settles_at}
+
+
+def renames_after(memories: ChildMemories, outcomes: Sequence[Outcome], now: float) -> Mapping[GroupKind, RenameSeries]:
+    """The series after a reconcile."""
+    created = [
+        outcome.step.identity
+        for outcome in outcomes
+        if outcome.result is Result.CREATED and memories.of(outcome.step.identity).applied is None
+    ]
+    if not created:
+        return memories.renames
+    rendered = {outcome.step.identity for outcome in outcomes if outcome.step.location is not None}
+    pruned = {outcome.step.identity for outcome in outcomes if outcome.step.action is Action.PRUNE}
+    return with_created(memories.renames, created, (pruned | memories.applied) - rendered, now)
 
 
 def with_created(
@@ -50,16 +66,22 @@ def with_created(
 _PAUSED = "takes the place of a child with another name again and again, and is created after a pause"
 
 
-def with_message(case: ChildCase, step: Step) -> Step:
+def with_message(observed: Observed, step: Step) -> Step:
     """The step with the message of a series."""
-    names = case.names
-    if names is None or not names.slowed_down or not (case.is_newly_named or step.identity == names.newest):
+    names = observed.memory.renames.get(step.identity.group_kind)
+    if names is None or not names.slowed_down or not (_is_newly_named(step) or step.identity == names.newest):
         return step
-    return replace(step, history=replace(step.history, feedback_loop=names.text))
+    return replace(step, feedback_loop=names.text)
 
 
-def awaits_pause(case: ChildCase) -> Step | None:
+def awaits_pause(observed: Observed, step: Step) -> Step | None:
     """The next child of a series is created after a pause."""
-    if case.names is None or not case.is_newly_named or not case.names.apply_delayed(case.observed.monotonic):
+    names = observed.memory.renames.get(step.identity.group_kind)
+    if names is None or not _is_newly_named(step) or not names.apply_delayed(observed.monotonic):
         return None
-    return case.waiting(_PAUSED)
+    return step.waiting(_PAUSED)
+
+
+def _is_newly_named(step: Step) -> bool:
+    """Whether the child doesn't exist, and was not applied before."""
+    return step.live is None and step.memory.applied is None

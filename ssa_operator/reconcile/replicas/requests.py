@@ -9,8 +9,9 @@ Promises:
 from __future__ import annotations
 
 import logging
+from functools import partial
 
-from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.conflicts import retry_on_conflict
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
@@ -20,9 +21,6 @@ from ssa_operator.reconcile.prune.outdated_view import is_outdated
 from ssa_operator.reconcile.replicas.rules import SPEC_REPLICAS, OthersReplicas, ScalePaths, find_handover
 
 log = logging.getLogger("ssa_operator")
-
-ATTEMPTS = 5
-"""How often a reconcile sends the patch to an object that others change meanwhile."""
 
 
 def scale_paths(resource: Resource, cluster: SharedCluster) -> ScalePaths:
@@ -43,24 +41,18 @@ async def hand_over(
     predecessor had. Returns the patched object, or the object that was read if the manifest must not be applied to the
     present one. Raises ApiError.
     """
-    paths, known, identity = scale_paths(resource, cluster), live, manifest.identity
-    for attempt in range(1, ATTEMPTS + 1):
-        handover = find_handover(manifest, live, paths, replicas)
-        if handover is None:
+    paths, identity = scale_paths(resource, cluster), manifest.identity
+
+    async def change(current: LiveObject | None) -> LiveObject:
+        if current is None or current.uid != live.uid or (depends_on_known(manifest) and is_outdated(live, current)):
             return live
-        try:
-            patch = handover.patch(live)
-            patched = await cluster.client.merge_patch(resource, identity.namespace, identity.name, patch)
-        except ApiError as error:
-            if not error.conflict or attempt == ATTEMPTS:
-                raise
-        else:
-            log.info("%s: %s", identity, handover)
-            return cluster.written(patched)
-        current = await cluster.client.find(resource, identity.name, identity.namespace)
-        if current is None or current.uid != known.uid:
-            return known
-        if depends_on_known(manifest) and is_outdated(known, current):
-            return known
-        live = current
-    raise AssertionError("unreachable")
+        handover = find_handover(manifest, current, paths, replicas)
+        if handover is None:
+            return current
+        patch = handover.patch(current)
+        patched = await cluster.client.merge_patch(resource, identity.namespace, identity.name, patch)
+        log.info("%s: %s", identity, handover)
+        return cluster.written(patched)
+
+    read = partial(cluster.client.find, resource, identity.name, identity.namespace)
+    return await retry_on_conflict(read, change, known=live)

@@ -19,7 +19,7 @@ from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.reconcile.adoption.rules import only_to_known
-from ssa_operator.reconcile.child_history import ChildHistory
+from ssa_operator.reconcile.child_memory import ChildMemories
 from ssa_operator.reconcile.observed import ApplyScope
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.plan import Plan
@@ -48,9 +48,9 @@ class RepeatableApply:
 
 
 def repeatable_applies(
-    plan: Plan, outcomes: Sequence[Outcome], history: ChildHistory, examples: Examples
+    plan: Plan, outcomes: Sequence[Outcome], memories: ChildMemories, examples: Examples
 ) -> tuple[RepeatableApply, ...] | None:
-    """The applies of a reconcile, None if it is not repeated. `history` is that after the reconcile. They are
+    """The applies of a reconcile, None if it is not repeated. `memories` are those after the reconcile. They are
     compressed by `examples`, which learn from them.
     """
     observed = plan.observed
@@ -65,7 +65,7 @@ def repeatable_applies(
         or observed.records.kept_values
         or observed.records.replicas
         or observed.records.held_prune
-        or not history.at_rest
+        or not memories.at_rest
     ):
         return None
     if not all(_changes_nothing(outcome, observed.parent.uid) for outcome in outcomes):

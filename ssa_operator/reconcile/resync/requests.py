@@ -34,7 +34,6 @@ from ssa_operator.reconcile.impersonation.reviews import ANSWER_LIFETIME
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.parent_state import KindInputs, RepeatableResync, ResyncInputs
 from ssa_operator.reconcile.plan import Plan
-from ssa_operator.reconcile.resync.memory import ApplyRecords
 from ssa_operator.reconcile.resync.repeatable import RepeatableApply, repeatable_applies
 from ssa_operator.reconcile.resync.unchanged import is_same_apply
 from ssa_operator.reconcile.settings import ApplyMode
@@ -140,11 +139,10 @@ class Repeater:
 
     def _record(self, reconcile: Reconcile, apply: RepeatableApply, applied: Applied) -> None:
         """Record what an apply left behind, as after any other apply."""
-        history, identity, live = reconcile.state.children, apply.identity, applied.live
-        records = history[ApplyRecords].by_child
-        record = replace(records[identity], applied=live)
-        history = history.remember(ApplyRecords({**records, identity: record}))
-        reconcile.state = replace(reconcile.state, children=history)
+        memories, identity = reconcile.state.children, apply.identity
+        row = memories.by_child[identity]
+        row = replace(row, applied=row.applied and replace(row.applied, applied=applied.live))
+        reconcile.state = replace(reconcile.state, children=memories.with_children({identity: row}))
 
 
 def _is_due(moment: float | None, now: float) -> bool:

@@ -14,10 +14,14 @@ import hashlib
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-from ssa_operator.reconcile.child_case import ChildCase
-from ssa_operator.reconcile.observed import ApplyScope
-from ssa_operator.reconcile.resync.unchanged import is_counted_in_vain, is_unchanged
-from ssa_operator.reconcile.step import Step
+from msgspec.structs import replace
+
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.manifest import Manifest
+from ssa_operator.reconcile.observed import ApplyScope, Observed
+from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.resync.unchanged import ApplyRecord, apply_record, is_counted_in_vain, is_unchanged
+from ssa_operator.reconcile.step import Action, Step
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -76,33 +80,63 @@ class ResyncBudget(Generic[Key]):
         return max(0.0, max(self._free_at, now - 1.0) + self._requested / self._rate - now)
 
 
+# What is remembered of an apply.
+
+
+def record_after(outcome: Outcome, before: ApplyRecord | None) -> ApplyRecord | None:
+    """The record of the last apply of a child, after this outcome. Of an object that is as it was applied, only the
+    newest version is kept. The version of an apply that changed nothing and that the API server counted is logged once
+    for a manifest.
+    """
+    step, live = outcome.step, outcome.live
+    if step.manifest is None or live is None:
+        return None
+    if step.action is Action.APPLY and outcome.result not in (Result.FAILED, Result.WAITING):
+        return _after_apply(step.manifest, live, before, counted=outcome.counted)
+    if before is not None and (outcome.result is Result.WAITING or step.action is Action.UNCHANGED):
+        # It was not applied now; what an earlier apply left behind is as good as before.
+        newer = step.unchanged and before.applied is not live
+        return replace(before, applied=live) if newer else before
+    return None
+
+
+def _after_apply(manifest: Manifest, live: LiveObject, before: ApplyRecord | None, *, counted: bool) -> ApplyRecord:
+    record = apply_record(manifest, live)
+    if counted:
+        return replace(record, counted_version=live.resource_version)
+    # The version of an earlier apply of the same manifest says that the operator has logged it.
+    is_same = before is not None and before.digest == record.digest and before.uid == record.uid
+    return replace(record, counted_version=before.counted_version) if before is not None and is_same else record
+
+
 # Rows of the tables in reconcile.decide.
 
 
 _COUNTED = "is as its last apply left it, and the API server counts each apply as a change"
 
 
-def needs_no_apply(case: ChildCase) -> Step | None:
+def needs_no_apply(observed: Observed, step: Step) -> Step | None:
     """A child that is as it was applied is applied by a resync only."""
-    if not is_unchanged(case.manifest, case.live, case.record):
+    record = step.memory.applied
+    if not is_unchanged(step.wanted, step.present, record):
         return None
-    refusal = case.step.history.refusal
+    refusal = step.memory.refusal
     # No event tells when admission lets the manifest pass.
     refused = refusal is not None and bool(refusal.admission)
-    if case.observed.apply_scope is ApplyScope.CHANGED and not refused:
-        return case.left_unchanged("is proven unchanged", unchanged=True)
-    if is_counted_in_vain(case.live, case.record) and not case.observed.renewed:
-        return case.left_unchanged(_COUNTED, unchanged=True)
-    return case.applied("this reconcile applies every manifest", unchanged=True)
+    if observed.apply_scope is ApplyScope.CHANGED and not refused:
+        return step.left_unchanged("is proven unchanged", unchanged=True)
+    if is_counted_in_vain(step.present, record) and not observed.renewed:
+        return step.left_unchanged(_COUNTED, unchanged=True)
+    return step.applied("this reconcile applies every manifest", unchanged=True)
 
 
-def is_applied(case: ChildCase) -> Step:
+def is_applied(observed: Observed, step: Step) -> Step:
     """Any other child is applied."""
-    return case.applied(_why_applied(case))
+    return step.applied(_why_applied(observed, step))
 
 
-def _why_applied(case: ChildCase) -> str:
-    record, live, observed = case.record, case.live, case.observed
+def _why_applied(observed: Observed, step: Step) -> str:
+    record, live = step.memory.applied, step.present
     if record is None:
         if not live.owned_fields():
             return "exists already and is adopted"
@@ -113,10 +147,10 @@ def _why_applied(case: ChildCase) -> str:
         )
     if record.uid != live.uid:
         return "was replaced"
-    if record.digest != case.manifest.digest:
+    if record.digest != step.wanted.digest:
         return "its manifest changed"
-    if case.conflict is not None and case.conflict.unreverted is not None:
-        return case.conflict.unreverted.text(confidential=observed.confidential)
+    if step.foreign_change is not None:
+        return step.foreign_change.text(confidential=observed.confidential)
     if record.own_entry != live.own_entry():
         return "another client changed our fields"
     return "this reconcile applies every manifest"

@@ -11,7 +11,6 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -20,7 +19,7 @@ from ssa_operator.objects.secret_fields import HIDDEN, ParentSecrets
 from ssa_operator.reconcile.finalization.rules import Finalization
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.status.report import Report, with_message
-from ssa_operator.reconcile.step import FailureReason, Step, StepHistory
+from ssa_operator.reconcile.step import FailureReason, Step
 
 NOT_SHOWN = "(the message is not shown: a Secret's content is part of the manifest, and it may quote or name it)"
 
@@ -76,28 +75,27 @@ def _outcome(outcome: Outcome, secrets: ParentSecrets) -> Outcome:
 
 def _may_name_others(outcome: Outcome) -> bool:
     step = outcome.step
-    waits = bool(step.order.after or step.order.missing or step.order.awaited) or outcome.result is Result.WAITING
+    waits = bool(step.after or step.missing or step.awaited) or outcome.result is Result.WAITING
     return step.manifest is None or waits or step.problem is FailureReason.DEPENDENCY_CYCLE
 
 
 def _without_messages(outcome: Outcome) -> Outcome:
     step = outcome.step
-    awaited = tuple(replace(each, hidden=True) for each in step.order.awaited)
-    history: dict[str, Any] = {"refusal": None} if step.history.refusal is not None else {}
-    history |= {name: NOT_SHOWN for name in ("conflict", "feedback_loop") if getattr(step.history, name)}
+    awaited = tuple(replace(each, hidden=True) for each in step.awaited)
+    memory = step.memory if step.memory.refusal is None else replace(step.memory, refusal=None)
     return replace(
         outcome,
         step=replace(
             step,
             reason=step.reason and NOT_SHOWN,
             why_kept=step.why_kept and NOT_SHOWN,
-            order=replace(step.order, awaited=awaited, after=(), missing=()),
-            history=_replaced(step.history, history),
+            awaited=awaited,
+            after=(),
+            missing=(),
+            memory=memory,
+            conflict=step.conflict and NOT_SHOWN,
+            feedback_loop=step.feedback_loop and NOT_SHOWN,
         ),
         message=outcome.message and NOT_SHOWN,
         warnings=tuple(NOT_SHOWN for _ in outcome.warnings),
     )
-
-
-def _replaced(history: StepHistory, changes: dict[str, Any]) -> StepHistory:
-    return replace(history, **changes) if changes else history

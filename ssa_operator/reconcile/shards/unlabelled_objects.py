@@ -12,9 +12,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from ssa_operator.kube.api.discovery import UnknownKind
+from ssa_operator.kube.api.discovery import REQUEST_ERRORS
 from ssa_operator.kube.api.errors import ApiError
-from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.cluster_access import ClusterAccess
@@ -59,12 +58,10 @@ async def get_unlabelled(cluster: ClusterAccess, versions: Mapping[Identity, str
     )
 
 
-async def _get(
-    cluster: ClusterAccess, identity: Identity, version: str | None
-) -> LiveObject | UnknownKind | CredentialsError | ApiError | None:
+async def _get(cluster: ClusterAccess, identity: Identity, version: str | None) -> LiveObject | Exception | None:
     """The object, None without one, or why it can't be read."""
     try:
         resource = await cluster.children.resource(identity.group_kind, version)
         return await cluster.client.find(resource, identity.name, identity.namespace)
-    except (UnknownKind, CredentialsError, ApiError) as error:
+    except REQUEST_ERRORS as error:
         return error

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ssa_operator.kube.api.discovery import UnknownKind
-from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.discovery import REQUEST_ERRORS
 from ssa_operator.kube.api.resource import Resource
-from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.outcome import Outcome, Result, waiting_outcome
@@ -38,7 +36,7 @@ async def record_vote(step: Step, uid: str, cluster: ClusterAccess) -> LiveObjec
             if not granted or now is None or now.resource_version != live.resource_version:
                 return live
             return await _patched(live, patch, resource, cluster)
-    except (ApiError, CredentialsError, UnknownKind):
+    except REQUEST_ERRORS:
         return live
 
 

@@ -43,10 +43,9 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest, may_own
 from ssa_operator.objects.shared_record import OWNERS_ANNOTATION, SharedRecord
 from ssa_operator.objects.source_location import FieldPath, field_text
-from ssa_operator.reconcile.child_case import ChildCase
-from ssa_operator.reconcile.observed import ObservedParents
+from ssa_operator.reconcile.observed import Observed, ObservedParents
 from ssa_operator.reconcile.outcome import Outcome, Result
-from ssa_operator.reconcile.step import Step
+from ssa_operator.reconcile.step import FailureReason, Step
 
 
 def with_owners(manifest: Manifest, live: LiveObject | None) -> Manifest:
@@ -165,33 +164,33 @@ def _first_difference(wanted: Any, live: Any, path: FieldPath = ()) -> FieldPath
 # Rows of the tables in reconcile.decide.
 
 
-def is_owned_otherwise(case: ChildCase) -> Step | None:
+def is_owned_otherwise(observed: Observed, step: Step) -> Step | None:
     """Refuses to share an object whose owners Kubernetes treats differently from this parent."""
-    shared, record = case.manifest.shared, case.live.shared
+    shared, record = step.wanted.shared, step.present.shared
     if shared is None or record is None:
         return None
-    others, parents, me = list(record.others(shared.uid)), case.observed.parents, case.observed.parent.identity
-    if not others or case.manifest.owned == any(each.uid in record.owners for each in case.live.owner_references):
+    others, parents, me = list(record.others(shared.uid)), observed.parents, observed.parent.identity
+    if not others or step.wanted.owned == any(each.uid in record.owners for each in step.present.owner_references):
         return None
-    if not case.manifest.owned:
+    if not step.wanted.owned:
         why = f"Kubernetes deletes it with them, and {me} in another namespace can't be an owner"
     elif not parents.all_parents_known:
-        return case.waiting("waits: it isn't known yet whether the parents that share it still exist")
-    elif others := [uid for uid in others if _is_elsewhere(parents.find(uid), case.live)]:
+        return step.waiting("waits: it isn't known yet whether the parents that share it still exist")
+    elif others := [uid for uid in others if _is_elsewhere(parents.find(uid), step.present)]:
         why = f"Kubernetes would delete it with {me}, because they are in other namespaces and can't be owners"
     else:
         return None  # its owners are gone, or another client removed their owner references
-    who = owners_text(case.live, others, parents)
-    return _in_conflict(case, f"is shared by {who}: {why}; give it another name")
+    who = owners_text(step.present, others, parents)
+    return _in_conflict(step, f"is shared by {who}: {why}; give it another name")
 
 
-def is_rendered_differently(case: ChildCase) -> Step | None:
+def is_rendered_differently(observed: Observed, step: Step) -> Step | None:
     """Refuses a manifest that differs from what another owner of the object still renders."""
-    shared, live = case.manifest.shared, case.live
-    record = _owners(live, owned=case.manifest.owned)
+    shared, live = step.wanted.shared, step.present
+    record = _owners(live, owned=step.wanted.owned)
     if shared is None or record.render == shared.digest:
         return None
-    planned, identity = case.observed.parents.planned_shares, case.manifest.identity
+    planned, identity = observed.parents.planned_shares, step.wanted.identity
     renders = {
         uid: planned[uid].get(identity, "") if uid in planned else digest
         for uid, digest in record.others(shared.uid).items()
@@ -199,28 +198,28 @@ def is_rendered_differently(case: ChildCase) -> Step | None:
     standing = [uid for uid, digest in renders.items() if digest == record.render]
     if not standing:
         return None
-    who, me = owners_text(live, standing, case.observed.parents), case.observed.parent.identity
-    body = {name: value for name, value in case.manifest.body.items() if name != "metadata"}
-    metadata = {part: case.manifest.body["metadata"].get(part, {}) for part in ("labels", "annotations")}
+    who, me = owners_text(live, standing, observed.parents), observed.parent.identity
+    body = {name: value for name, value in step.wanted.body.items() if name != "metadata"}
+    metadata = {part: step.wanted.body["metadata"].get(part, {}) for part in ("labels", "annotations")}
     path = _first_difference(body, live.body) or _first_difference({"metadata": metadata}, live.body)
-    field = f" (first difference: {field_text(path)})" if path and not case.observed.confidential else ""
+    field = f" (first difference: {field_text(path)})" if path and not observed.confidential else ""
     why = (
         f"is rendered differently by {me} and by {who}, which owned it before{field}; it stays as it is until they "
         "render it alike, or until one of them gives it up"
     )
-    return replace(_in_conflict(case, why), vote=shared.digest)
+    return replace(_in_conflict(step, why), vote=shared.digest)
 
 
-def gets_owner(case: ChildCase) -> Step | None:
+def gets_owner(_: Observed, step: Step) -> Step | None:
     """Applies the manifest where the object doesn't have the parent as an owner yet, or has another form."""
-    shared, live = case.manifest.shared, case.live
+    shared, live = step.wanted.shared, step.present
     if shared is None:
         return None
-    record = _owners(live, owned=case.manifest.owned)
+    record = _owners(live, owned=step.wanted.owned)
     if live.shared is None or shared.uid not in record.owners:
-        return case.applied("gets its parent as an owner")
+        return step.applied("gets its parent as an owner")
     if record.render != shared.digest or record.owners[shared.uid] != shared.digest:
-        return case.applied("no other owner renders its present form")
+        return step.applied("no other owner renders its present form")
     return None
 
 
@@ -229,9 +228,9 @@ def _is_elsewhere(parent: Identity | None, live: LiveObject) -> bool:
     return parent is not None and not may_own(parent.namespace, live.identity.namespace)
 
 
-def _in_conflict(case: ChildCase, why: str) -> Step:
+def _in_conflict(step: Step, why: str) -> Step:
     # A change of the object requeues the parents that were refused it.
-    return replace(case.in_conflict(why), live=case.live, claimed_by_other=True)
+    return replace(step.refused(why, FailureReason.CONFLICT), live=step.present, claimed_by_other=True)
 
 
 def other_owners(live: LiveObject, uid: str, parents: ObservedParents) -> str:

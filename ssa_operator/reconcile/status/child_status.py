@@ -69,8 +69,8 @@ def _child_status(outcome: Outcome, now: float) -> ChildStatus:
             ReadinessState.TERMINATING if live is not None and live.deleting else ReadinessState.WAITING,
             outcome.message,
         )
-    elif step.history.once_readiness is not None:
-        found = step.history.once_readiness
+    elif step.once_readiness is not None:
+        found = step.once_readiness
         if outcome.hides_status and found.message:
             found = replace(found, message=STATUS_HIDDEN)
     elif live is None:
@@ -85,14 +85,14 @@ def _child_status(outcome: Outcome, now: float) -> ChildStatus:
             found = replace(found, message=f"{found.message or 'is ready'}; {kept_text(step.why_kept)}")
         elif outcome.cause:
             found = replace(found, message=f"{found.message}; {outcome.cause}")
-        if notice := refusal_notice(step.history.refusal, step.manifest, live):
+        if notice := refusal_notice(step.memory.refusal, step.manifest, live):
             found = replace(found, message="; ".join(filter(None, (found.message, notice))))
     return ChildStatus(
         identity=step.identity,
         uid=live.uid if live else "",
         readiness=found,
         counts=counts,
-        waits=outcome.result is Result.WAITING and bool(step.order.awaited),
+        waits=outcome.result is Result.WAITING and bool(step.awaited),
         failed=outcome.result is Result.FAILED,
     )
 
@@ -141,18 +141,18 @@ def roots_first(children: Sequence[ChildStatus], outcomes: Sequence[Outcome]) ->
     dependents = {
         outcome.step.identity
         for outcome in outcomes
-        if outcome.step.identity in waiting and any(edge.target in waiting for edge in outcome.step.order.after)
+        if outcome.step.identity in waiting and any(edge.target in waiting for edge in outcome.step.after)
     }
     return sorted(children, key=lambda child: child.identity in dependents) if dependents else children
 
 
 def _waiting_text(step: Step, children: Mapping[Identity, ChildStatus]) -> str:
-    causes: dict[Question, str | None] = dict(step.order.missing)
-    for edge in step.order.after:
+    causes: dict[Question, str | None] = dict(step.missing)
+    for edge in step.after:
         if edge.target in children:
             causes[edge.use.query] = _cause(children[edge.target])
     parts = []
-    for awaited in step.order.awaited:
+    for awaited in step.awaited:
         cause = causes.get(awaited.query)
         parts.append(f"{awaited} ({bounded(cause, CAUSE_LIMIT)})" if cause else str(awaited))
     return "waiting for " + " and ".join(parts)

@@ -175,7 +175,7 @@ def bounded_note(note: str) -> str:
 
 def _change_events(outcomes: Sequence[Outcome]) -> Iterator[Event]:
     for outcome in outcomes:
-        step, change = outcome.step, outcome.step.history.foreign_change
+        step, change = outcome.step, outcome.step.foreign_change
         if change is not None and outcome.result in (Result.CREATED, Result.CONFIGURED):
             deleted = f"recreated {step.identity}: it was deleted"
             note = deleted if change.deleted else f"reverted {step.identity}: {step.reason}"
@@ -183,7 +183,7 @@ def _change_events(outcomes: Sequence[Outcome]) -> Iterator[Event]:
         if outcome.message and outcome.result in (Result.CONFIGURED, Result.UNCHANGED):
             note = f"{step.identity}: {outcome.message}"
             yield Event(reason="FieldsLeft", action="Apply", note=note, warning=True, about=_about(outcome))
-    others = [outcome for outcome in outcomes if outcome.step.history.foreign_change is None]
+    others = [outcome for outcome in outcomes if outcome.step.foreign_change is None]
     for result, reason, action, verb in (
         (Result.CREATED, "Created", "Create", "created"),
         (Result.CONFIGURED, "Changed", "Apply", "changed"),

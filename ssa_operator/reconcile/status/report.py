@@ -86,7 +86,7 @@ def make_report(parent: LiveObject, plan: Plan, outcomes: Sequence[Outcome], own
     children = with_waiting_causes(child_statuses(outcomes, now), outcomes)
     problems = tuple(dict.fromkeys((*plan.rendered.problems, *own.problems)))
     verdict = make_verdict(plan, problems, outcomes, children)
-    loops = dict.fromkeys(outcome.step.history.feedback_loop for outcome in outcomes)
+    loops = dict.fromkeys(outcome.step.feedback_loop for outcome in outcomes)
     feedback_loop = sentence([loop for loop in loops if loop]) or None
     if feedback_loop:
         verdict = replace(verdict, message=bounded(f"{verdict.message}; {feedback_loop}", MESSAGE_LIMIT))
@@ -105,7 +105,7 @@ def _refusal_notices(outcomes: Sequence[Outcome]) -> list[str]:
         f"{outcome.step.identity}: {notice}"
         for outcome in outcomes
         if outcome.result is not Result.FAILED
-        and (notice := refusal_notice(outcome.step.history.refusal, outcome.step.manifest, outcome.live))
+        and (notice := refusal_notice(outcome.step.memory.refusal, outcome.step.manifest, outcome.live))
     ]
 
 

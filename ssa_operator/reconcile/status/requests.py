@@ -33,8 +33,7 @@ from ssa_operator.objects.render_result import StatusFields
 from ssa_operator.objects.status_diff import differs
 from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.current_reconcile import Reconcile
-from ssa_operator.reconcile.field_conflicts.memory import Conflicts
-from ssa_operator.reconcile.follow_ups.memory import FollowUps
+from ssa_operator.reconcile.follow_ups.rules import follows_at_once
 from ssa_operator.reconcile.impersonation.reviews import ANSWER_LIFETIME
 from ssa_operator.reconcile.outcome import Result
 from ssa_operator.reconcile.parent_records.lost_records import NO_NOTICE
@@ -87,7 +86,7 @@ class Publisher:
         if reconcile.lacks_permission or (failed and reconcile.cluster.account):
             # The account may lack a permission, and no event shows that somebody grants it.
             report = due_at(report, self._monotonic() + ANSWER_LIFETIME)
-        if reconcile.state.children[FollowUps].at_once:
+        if follows_at_once(reconcile.state.children.follow_ups):
             # The next reconcile follows at once. It knows more, and writes the status.
             self.emit_events(reconcile, report)
             return report
@@ -129,7 +128,7 @@ class Publisher:
             reconcile.state = replace(reconcile.state, status=replace(reconcile.state.status, deferred=status))
             if not later:
                 await self.write_status(reconcile)
-        report = due_at(report, next_conflict_at(reconcile.state, now))
+        report = due_at(report, next_conflict_at(reconcile.state))
         reconcile.state = replace(
             reconcile.state, status=replace(reconcile.state.status, report=_kept(report, reconcile.state))
         )
@@ -228,6 +227,6 @@ def _kept(report: Report, state: ParentState) -> Report:
 _NO_STATUS, _NO_FIELDS = AuthorStatus(), StatusFields()
 
 
-def next_conflict_at(state: ParentState, now: float) -> float | None:
+def next_conflict_at(state: ParentState) -> float | None:
     """When a foreign change has to be reverted, or a conflict ends."""
-    return earliest(state.children[Conflicts].due_at(now), next_status_at(state.status))
+    return earliest(state.children.next_conflict_at, next_status_at(state.status))

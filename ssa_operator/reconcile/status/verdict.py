@@ -81,7 +81,7 @@ def _verdict(
     plan: Plan, problems: Sequence[RenderProblem], outcomes: Sequence[Outcome], children: Sequence[ChildStatus]
 ) -> Verdict:
     failures = [outcome for outcome in outcomes if outcome.result is Result.FAILED]
-    failures += [_conflict_failure(outcome) for outcome in outcomes if outcome.step.history.conflict]
+    failures += [_conflict_failure(outcome) for outcome in outcomes if outcome.step.conflict]
     if problems:
         causes = [str(problem) for problem in problems] + [_failure_message(failure) for failure in failures]
         return Verdict(ready=False, reason=ReadyReason.RENDER_FAILED.value, message=sentence(causes), stalled=True)
@@ -126,7 +126,7 @@ def make_deletion_verdict(finalization: Finalization, outcomes: Sequence[Outcome
 
 def _conflict_failure(outcome: Outcome) -> Outcome:
     """A field conflict counts as a failure of its child, whatever the result of the step is."""
-    message = f"{outcome.step.identity}: {outcome.step.history.conflict}"
+    message = f"{outcome.step.identity}: {outcome.step.conflict}"
     return replace(outcome, result=Result.FAILED, message=message, problem=FailureReason.CONFLICT, retryable=False)
 
 

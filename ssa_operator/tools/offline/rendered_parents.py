@@ -78,10 +78,10 @@ class RenderedParents:
         else:
             self.steps.append(step)
             # The manifest is complete, but the operator applies its dependencies first.
-            dependencies = [str(edge) for edge in step.order.after if unready(edge.target)]
+            dependencies = [str(edge) for edge in step.after if unready(edge.target)]
             dependencies += [
                 f"{child} to be ready"
-                for child, _ in step.order.missing
+                for child, _ in step.missing
                 if all(map(unready, _named(child, observed.children.objects)))
             ]
             if dependencies:

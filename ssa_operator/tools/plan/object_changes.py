@@ -136,7 +136,7 @@ def _change(
         identity=shown.step.identity,
         result=outcome.result,
         message=message,
-        notice=(not failed and refusal_notice(shown.step.history.refusal, shown.step.manifest, live)) or "",
+        notice=(not failed and refusal_notice(shown.step.memory.refusal, shown.step.manifest, live)) or "",
         location=outcome.location or step.location,
         before=mask.masked(*before) if before is not None else None,
         after=mask.masked(*after) if after is not None else None,

@@ -78,15 +78,15 @@ def test_a_manifest_without_a_record_is_applied() -> None:
 def test_an_object_that_is_gone_is_not_applied_again_and_counts_as_ready(end: FinalState) -> None:
     step = planned(kept=records(end))
     assert step.action is Action.KEEP
-    assert step.history.once_readiness is not None
-    assert step.history.once_readiness.state is ReadinessState.CURRENT
+    assert step.once_readiness is not None
+    assert step.once_readiness.state is ReadinessState.CURRENT
 
 
 def test_an_object_that_failed_and_is_gone_stays_failed() -> None:
     step = planned(kept=records(FinalState.FAILED))
     assert step.action is Action.KEEP
-    assert step.history.once_readiness is not None
-    assert step.history.once_readiness.state is ReadinessState.FAILED
+    assert step.once_readiness is not None
+    assert step.once_readiness.state is ReadinessState.FAILED
 
 
 def test_an_object_that_existed_before_is_requested_in_each_reconcile_and_reported_as_such() -> None:
@@ -101,10 +101,10 @@ def test_an_object_that_existed_before_is_requested_in_each_reconcile_and_report
     plan = make_plan(observed(kinds=KINDS, records=kept), rendered(job()))
     assert [*plan.unseen] == [IDENTITY]
     (there,) = make_plan(observed(kinds=KINDS, records=kept, unlabelled={IDENTITY: theirs}), rendered(job())).steps
-    assert (there.action, there.live, there.history.once_readiness) == (Action.KEEP, theirs, None)
+    assert (there.action, there.live, there.once_readiness) == (Action.KEEP, theirs, None)
     assert there.reason == "existed before it would have been applied once and is left alone"
-    assert plan.steps[0].history.once_readiness is not None
-    assert plan.steps[0].history.once_readiness.message.startswith(
+    assert plan.steps[0].once_readiness is not None
+    assert plan.steps[0].once_readiness.message.startswith(
         "existed before it would have been applied once, became ready and"
     )
     # An object that the operator created is not requested.
@@ -120,12 +120,12 @@ def test_a_changed_manifest_is_applied_when_the_old_object_is_gone() -> None:
 def test_an_object_that_exists_is_left_alone() -> None:
     for kept in (ParentRecords(), records()):
         step = planned(live_job(), kept=kept)
-        assert (step.action, step.history.once_readiness) == (Action.KEEP, None)
+        assert (step.action, step.once_readiness) == (Action.KEEP, None)
 
 
 def test_an_object_that_is_being_deleted_counts_as_gone() -> None:
     going = live_job("Complete", deletionTimestamp="2026-01-01T00:00:00Z")
-    assert planned(going, kept=records()).history.once_readiness is not None
+    assert planned(going, kept=records()).once_readiness is not None
     assert planned(going, kept=records(), body=job("b")).action is Action.WAIT
 
 
@@ -134,9 +134,7 @@ def test_an_object_that_an_earlier_process_created_without_a_record_counts_as_ap
         step = planned(live)
         assert step.action is Action.KEEP
         # Dependants wait until its final state is known.
-        assert (step.history.once_readiness is None) or (
-            step.history.once_readiness.state is ReadinessState.TERMINATING
-        )
+        assert (step.once_readiness is None) or (step.once_readiness.state is ReadinessState.TERMINATING)
         outcome = Outcome(step=step, result=Result.UNCHANGED, live=step.live)
         assert apply_once.once_record(
             once_outcomes.record_outcome(ParentRecords(), outcome, parent(), 0.0), IDENTITY

@@ -125,8 +125,8 @@ async def test_a_growth_by_others_that_a_template_follows_is_no_loop(
             await desk.until("deployments.apps", "web", follows(replicas))
         await desk.apply(echo("web", 30))
         await desk.until("deployments.apps", "web", follows(30))
-        assert not [each for each in outcomes(running) if each.step.history.feedback_loop]
-        assert not [each for each in outcomes(running) if each.step.history.conflict]
+        assert not [each for each in outcomes(running) if each.step.feedback_loop]
+        assert not [each for each in outcomes(running) if each.step.conflict]
 
 
 def exceeds(number: int) -> Callable[[dict[str, Any]], bool]:

@@ -12,7 +12,7 @@ from ssa_operator.objects.cluster_view import Lookup, Query, Selection
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import MANAGER, LiveObject
 from ssa_operator.objects.render_result import Dependency, Rendered
-from ssa_operator.reconcile.feedback_loops.rules import Changes, follows_others, with_changes, without_settled
+from ssa_operator.reconcile.feedback_loops.rules import Changes, follows_others, with_changes
 from ssa_operator.reconcile.feedback_loops.series import ALLOWED_CHANGES, SETTLED_AFTER, FeedbackLoop
 from ssa_operator.reconcile.observed import ApplyScope
 from ssa_operator.reconcile.plan import make_plan
@@ -43,7 +43,8 @@ def loops_after(rendered: Rendered, *changed: str, times: int = 1, gap: float = 
     for number in range(times):
         now = NOW + number * gap
         changes = Changes(changed=[*map(config_map_identity, changed)], lives=LIVES)
-        feedback_loops = with_changes(without_settled(feedback_loops, now), rendered, changes, now)
+        lasting = {identity: loop for identity, loop in feedback_loops.items() if not loop.is_over(now)}
+        feedback_loops = with_changes(lasting, rendered, changes, now)
     return feedback_loops
 
 
@@ -138,8 +139,8 @@ def test_a_loop_is_over_when_its_child_has_not_changed_for_long_enough() -> None
     (found,) = loops_after(rendered, "a", times=50).values()
     assert found.again_at(found.changed_at) == found.apply_due
     assert found.again_at(found.apply_due) == found.settles_at
-    assert without_settled({config_map_identity("a"): found}, found.apply_due)
-    assert not without_settled({config_map_identity("a"): found}, found.settles_at)
+    assert not found.is_over(found.apply_due)
+    assert found.is_over(found.settles_at)
 
 
 def test_only_the_child_in_the_loop_is_delayed_and_only_until_its_pause_is_over() -> None:

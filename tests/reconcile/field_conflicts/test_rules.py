@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.managed_fields import lost_fields, path_text
 from ssa_operator.objects.merge_keys import IndexedBody
+from ssa_operator.reconcile.child_memory import ChildMemories, ChildMemory
 from ssa_operator.reconcile.field_conflicts.history import (
     ConflictHistory,
     ConflictingChange,
@@ -26,7 +27,7 @@ from ssa_operator.reconcile.field_conflicts.rules import (
     find_field_changes,
     find_foreign_change,
     is_relevant,
-    update_histories,
+    observe_conflicts,
     with_foreign_change,
     with_revert,
 )
@@ -298,21 +299,24 @@ def test_another_manifest_starts_without_history() -> None:
     assert not history.in_conflict
 
 
-def children(live: LiveObject | None) -> AppliedChildren:
+def conflict_of(live: LiveObject | None, now: float, before: ConflictHistory | None = None) -> ConflictHistory | None:
+    """The history of a child that was applied, and that a reconcile finds as it is now."""
     identity = child().identity
-    record = ApplyRecord(digest=b"m", applied=child())
-    objects = {identity: live} if live is not None else {}
-    return AppliedChildren(
-        apply_records={identity: record}, live=objects, synced=lambda each: each.group_kind == CONFIG_MAP
+    row = ChildMemory(applied=ApplyRecord(digest=b"m", applied=child()), conflict=before)
+    children = AppliedChildren(
+        memories=ChildMemories(by_child={identity: row}),
+        live={identity: live} if live is not None else {},
+        synced=lambda each: each.group_kind == CONFIG_MAP,
     )
+    return observe_conflicts(children, now, POLICY).of(identity).conflict
 
 
 def test_a_foreign_change_is_counted_once_however_often_the_operator_reconciles() -> None:
     changed = child(managedFields=[other_entry("rival", {"f:data": {"f:a": {}}})])
-    histories = update_histories({}, children(changed), 0.0, POLICY)
-    again = update_histories(histories, children(changed), 1.0, POLICY)
-    assert histories == again
-    assert len(again[changed.identity].changes) == 1
+    history = conflict_of(changed, 0.0)
+    assert history is not None
+    assert conflict_of(changed, 1.0, history) is history
+    assert len(history.changes) == 1
 
 
 def test_a_change_of_thousands_of_fields_records_the_first_and_the_number_of_the_others() -> None:
@@ -333,11 +337,11 @@ def test_a_change_of_thousands_of_fields_records_the_first_and_the_number_of_the
 
 
 def test_an_object_as_the_last_apply_left_it_shows_no_foreign_change() -> None:
-    assert update_histories({}, children(child()), 0.0, POLICY) == {}
+    assert conflict_of(child(), 0.0) is None
 
 
 def test_an_object_that_is_being_deleted_shows_no_foreign_change_yet() -> None:
-    assert update_histories({}, children(child(deletionTimestamp=NOON, managedFields=[])), 0.0, POLICY) == {}
+    assert conflict_of(child(deletionTimestamp=NOON, managedFields=[]), 0.0) is None
 
 
 @given(reactions=st.lists(st.floats(min_value=0.001, max_value=30.0), min_size=1, max_size=60))

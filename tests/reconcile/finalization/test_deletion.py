@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.objects.annotations import Reference
 from ssa_operator.objects.identity import GroupKind, Identity
-from ssa_operator.reconcile.feedback_loops.memory import FeedbackLoops
+from ssa_operator.reconcile.child_memory import ChildMemory
 from ssa_operator.reconcile.feedback_loops.series import FeedbackLoop
 from tests.operator.harness import (
     ECHOES,
@@ -462,8 +462,8 @@ async def test_a_feedback_loop_ends_when_its_parent_is_deleted(desk: Desk, opera
         restless = Identity("", "ConfigMap", desk.namespace, "restless")
         long_ago = FeedbackLoop(changes=20, changed_at=0.0, reads=Reference("ConfigMap", "restless"))
         state = parents.state(live)
-        history = state.children.remember(FeedbackLoops({restless: long_ago}))
-        parents.save_state(live, replace(state, children=history))
+        memories = state.children.with_children({restless: ChildMemory(loop=long_ago)})
+        parents.save_state(live, replace(state, children=memories))
         await desk.delete("echo", "web", wait=False)
         await desk.until(ECHOES, "web", not_ready_because("Deleting", f"ClusterRole {role} is being deleted"))
         await running.reported(lambda report: report.verdict.reason == "Deleting" and report.again_at is None)

@@ -211,18 +211,16 @@ def test_children_that_are_never_pruned_do_not_count_as_remaining() -> None:
 def test_a_renamed_child_is_pruned_after_the_new_one() -> None:
     (new, old) = make_plan(observed(child("old"), applied_digest="t1"), rendered(config_map("new"))).steps
     assert (new.action, old.action) == (Action.APPLY, Action.PRUNE)
-    assert old.order.successors == {new.identity}
+    assert old.successors == {new.identity}
     # In later reconciles the new one exists, and the process remembers what it replaces.
-    later = observed(child("old"), child("new"), applied_digest="t1", successors={old.identity: old.order.successors})
-    assert make_plan(later, rendered(config_map("new"))).steps[1].order.successors == {new.identity}
-    assert make_plan(later, rendered(config_map("other"))).steps[1].order.successors == {config_map_identity("other")}
+    later = observed(child("old"), child("new"), applied_digest="t1", successors={old.identity: old.successors})
+    assert make_plan(later, rendered(config_map("new"))).steps[1].successors == {new.identity}
+    assert make_plan(later, rendered(config_map("other"))).steps[1].successors == {config_map_identity("other")}
 
 
 def test_a_new_child_with_wait_false_does_not_delay_the_prune() -> None:
     body = config_map("new", metadata={"annotations": {"ssa-operator.dev/wait": "false"}})
-    assert (
-        make_plan(observed(child("old"), applied_digest="t1"), rendered(body)).steps[1].order.successors == frozenset()
-    )
+    assert make_plan(observed(child("old"), applied_digest="t1"), rendered(body)).steps[1].successors == frozenset()
 
 
 def workload(name: str, volume: str, **more: Any) -> dict[str, Any]:
@@ -244,7 +242,7 @@ def successors(own: Sequence[LiveObject], *bodies: dict[str, Any], **changes: An
     kinds = {each.identity.group_kind: KindState(namespaced=True, synced=True) for each in own}
     seen = observed(*own, kinds={**observed().children.kinds, **kinds}, applied_digest="t1", **changes)
     steps = make_plan(seen, rendered(*bodies, digest="t1")).steps
-    return {each.name for step in steps if step.identity.name == "old" for each in step.order.successors}
+    return {each.name for step in steps if step.identity.name == "old" for each in step.successors}
 
 
 def test_what_running_pods_mount_stays_until_their_workload_has_rolled_out() -> None:

@@ -208,7 +208,7 @@ def test_a_deleted_object_is_recreated_and_the_step_says_why() -> None:
     pending = {config_map_identity(): Recreation(digest=b"", created=False, why="data is immutable")}
     step = make_plan(observed(recreations=pending), rendered(recreated())).steps[0]
     assert (step.action, step.reason) == (Action.APPLY, "data is immutable")
-    assert step.history.recreation is pending[config_map_identity()]
+    assert step.memory.recreation is pending[config_map_identity()]
     going = child(deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["a.b/c"])
     step = make_plan(observed(going, recreations=pending), rendered(recreated())).steps[0]
     assert (step.action, step.reason.endswith("kept by the finalizer a.b/c (data is immutable)")) == (Action.WAIT, True)

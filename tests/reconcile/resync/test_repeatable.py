@@ -40,7 +40,7 @@ def _outcomes(plan: Plan, **changes: Any) -> list[Outcome]:
 
 def test_an_apply_that_changed_nothing_is_repeated_as_it_was_sent() -> None:
     plan = _plan()
-    applies = repeatable_applies(plan, _outcomes(plan), plan.observed.history, {})
+    applies = repeatable_applies(plan, _outcomes(plan), plan.observed.memory, {})
     assert applies is not None
     assert [(each.identity, each.version, each.encoded) for each in applies] == [
         (IDENTITY, "v1", made(config_map()).encoded)
@@ -49,15 +49,15 @@ def test_an_apply_that_changed_nothing_is_repeated_as_it_was_sent() -> None:
 
 def test_the_applies_of_a_parent_like_another_one_need_little_memory() -> None:
     plan, examples = _plan(), Examples()
-    assert repeatable_applies(plan, _outcomes(plan), plan.observed.history, examples)
-    applies = repeatable_applies(plan, _outcomes(plan), plan.observed.history, examples)
+    assert repeatable_applies(plan, _outcomes(plan), plan.observed.memory, examples)
+    applies = repeatable_applies(plan, _outcomes(plan), plan.observed.memory, examples)
     assert applies is not None
     assert len(applies[0].compressed) * 5 < len(applies[0].encoded)
 
 
 def test_large_manifests_are_not_kept() -> None:
     plan = _plan(body=config_map(data={"a": "x" * SIZE_LIMIT}))
-    assert repeatable_applies(plan, _outcomes(plan), plan.observed.history, {}) is None
+    assert repeatable_applies(plan, _outcomes(plan), plan.observed.memory, {}) is None
 
 
 @pytest.mark.parametrize(
@@ -80,13 +80,13 @@ def test_large_manifests_are_not_kept() -> None:
 )
 def test_a_reconcile_that_followed_from_more_than_the_render_is_not_repeated(changes: dict[str, Any]) -> None:
     plan = _plan(**changes)
-    assert repeatable_applies(plan, _outcomes(plan), plan.observed.history, {}) is None
+    assert repeatable_applies(plan, _outcomes(plan), plan.observed.memory, {}) is None
 
 
 def test_a_change_that_was_reverted_and_is_no_conflict_keeps_no_resync_from_being_repeated() -> None:
     reverted = ConflictHistory(digest=b"", changes=(CHANGE,), reverted_at=1.0)
     plan = _plan(conflicts={IDENTITY: reverted})
-    assert repeatable_applies(plan, _outcomes(plan), plan.observed.history, {}) is not None
+    assert repeatable_applies(plan, _outcomes(plan), plan.observed.memory, {}) is not None
 
 
 @pytest.mark.parametrize(
@@ -102,16 +102,16 @@ def test_a_change_that_was_reverted_and_is_no_conflict_keeps_no_resync_from_bein
 )
 def test_a_reconcile_that_changed_an_object_is_not_repeated(changes: dict[str, Any]) -> None:
     plan = _plan()
-    assert repeatable_applies(plan, _outcomes(plan, **changes), plan.observed.history, {}) is None
+    assert repeatable_applies(plan, _outcomes(plan, **changes), plan.observed.memory, {}) is None
 
 
 def test_a_reconcile_that_kept_or_pruned_an_object_is_not_repeated() -> None:
     live = child("obsolete", uid="c-2")
     plan = make_plan(observed(child(), live), rendered(config_map()))
-    assert repeatable_applies(plan, _outcomes(plan), plan.observed.history, {}) is None
+    assert repeatable_applies(plan, _outcomes(plan), plan.observed.memory, {}) is None
 
 
 def test_an_object_of_another_parent_is_not_applied_again_without_a_plan() -> None:
     plan = _plan()
     other = replace(plan, steps=tuple(replace(step, live=child(owner="other")) for step in plan.steps))
-    assert repeatable_applies(other, _outcomes(other), plan.observed.history, {}) is None
+    assert repeatable_applies(other, _outcomes(other), plan.observed.memory, {}) is None

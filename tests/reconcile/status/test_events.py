@@ -29,7 +29,7 @@ from ssa_operator.reconcile.status.event_aggregation import (
 )
 from ssa_operator.reconcile.status.events import NOTE_LIMIT, Event, bounded_note, event_body, events, series_body
 from ssa_operator.reconcile.status.report import Report, make_report, with_notice
-from ssa_operator.reconcile.step import Action, FailureReason, Step, StepHistory
+from ssa_operator.reconcile.step import Action, FailureReason, Step
 from tests.objects.example_objects import child, config_map, observed, parent, rendered
 
 NOON = 1_767_268_800.0
@@ -101,7 +101,7 @@ def test_a_repair_names_the_manager_and_the_field() -> None:
         identity=plan.steps[0].identity,
         reason=change.text(),
         manifest=plan.steps[0].manifest,
-        history=StepHistory(foreign_change=change),
+        foreign_change=change,
     )
     report = reported(plan, Outcome(step=step, result=Result.CONFIGURED, live=child("a")))
     assert emitted(report)[0] == ("Repaired", "reverted ConfigMap default/a: kubectl-edit (Update) changed data.a")
@@ -271,7 +271,7 @@ def test_a_thousand_parents_at_once_cost_a_bounded_number_of_events_and_leave_ro
 
 def test_a_feedback_loop_is_emitted_once_and_without_the_name_that_a_secret_gives() -> None:
     plan = make_plan(observed(), rendered(config_map()))
-    step = replace(plan.steps[0], history=StepHistory(feedback_loop="ConfigMap default/hunter2-x changes each time"))
+    step = replace(plan.steps[0], feedback_loop="ConfigMap default/hunter2-x changes each time")
     secrets = ParentSecrets(children={step.identity: SecretFields((("metadata", "name"),))})
     outcomes = redacted_outcomes([Outcome(step=step, result=Result.UNCHANGED, live=child())], secrets)
     found = make_report(parent(), plan, outcomes, StatusFields(), NOON)

@@ -11,7 +11,7 @@ import pytest
 
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.reconcile import observe
-from ssa_operator.reconcile.field_conflicts.memory import observe_conflicts
+from ssa_operator.reconcile.field_conflicts.rules import observe_conflicts
 from tests.devcluster.audit import own_requests
 from tests.operator.harness import (
     ECHOES,

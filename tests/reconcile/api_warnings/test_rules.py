@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ssa_operator.reconcile.api_warnings.memory import ShownWarnings
-from ssa_operator.reconcile.child_history import CarriedOut, ChildHistory
+from ssa_operator.reconcile import promises
+from ssa_operator.reconcile.child_memory import ChildMemories
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.step import Action, Step
 from tests.objects.example_objects import config_map_identity, rendered
@@ -14,16 +14,17 @@ def applied(name: str, *warnings: str) -> Outcome:
     return Outcome(step=step, result=Result.CONFIGURED, warnings=warnings)
 
 
-def after(memory: ShownWarnings, *outcomes: Outcome) -> ShownWarnings:
-    return memory.after(CarriedOut(outcomes=outcomes, rendered=rendered(), before=ChildHistory(), now=0.0))
+def after(memories: ChildMemories, *outcomes: Outcome) -> ChildMemories:
+    return promises.after(memories, outcomes, rendered(), now=0.0)
 
 
 def test_a_warning_of_a_child_is_new_once_and_again_after_the_child_was_gone() -> None:
     first = applied("a", "v1 Old is deprecated")
-    shown = after(ShownWarnings(), first)
+    shown = after(ChildMemories(), first)
     second = applied("a", "v1 Old is deprecated", "spec.x is deprecated")
-    assert [each.warnings for each in shown.news((second,))] == [("spec.x is deprecated",)]
-    assert shown.news((applied("b", "v1 Old is deprecated"),)) == (applied("b", "v1 Old is deprecated"),)
+    assert [each.warnings for each in promises.news(shown, (second,))] == [("spec.x is deprecated",)]
+    other = applied("b", "v1 Old is deprecated")
+    assert promises.news(shown, (other,)) == (other,)
     gone = after(shown, applied("b"))
     assert gone.at_rest
-    assert gone.news((first,)) == (first,)
+    assert promises.news(gone, (first,)) == (first,)

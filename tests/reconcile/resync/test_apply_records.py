@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from ssa_operator.objects.live_object import MANAGER, LiveObject
-from ssa_operator.objects.render_result import Rendered
-from ssa_operator.reconcile.child_history import CarriedOut, ChildHistory
 from ssa_operator.reconcile.outcome import Outcome, Result
-from ssa_operator.reconcile.resync.memory import ApplyRecords
+from ssa_operator.reconcile.resync.rules import record_after
 from ssa_operator.reconcile.resync.unchanged import ApplyRecord, apply_record, is_unchanged
 from ssa_operator.reconcile.step import Action, Step
 from tests.objects.example_objects import child, config_map, config_map_identity, made
@@ -24,10 +22,10 @@ def _drifted() -> LiveObject:
 
 def _record_after(step: Step) -> ApplyRecord:
     """The record after a step that applied nothing."""
-    records = ApplyRecords({step.identity: apply_record(APPLIED, child())})
     outcome = Outcome(step=step, result=Result.UNCHANGED, live=step.live)
-    done = CarriedOut(outcomes=[outcome], rendered=Rendered(), before=ChildHistory(), now=0.0)
-    return records.after(done).by_child[step.identity]
+    found = record_after(outcome, apply_record(APPLIED, child()))
+    assert found is not None
+    return found
 
 
 def test_a_foreign_change_during_the_pause_of_a_feedback_loop_is_not_taken_for_what_was_applied() -> None:
