@@ -260,13 +260,12 @@ def test_hostile_json_is_json() -> None:
 
 @pytest.mark.parametrize(
     "expression",
-    ["spec.t | e", "spec.t | escape", "spec.t | forceescape", "spec.t | urlize", "spec.t | striptags", "spec.t | safe",
-     "spec.t | xmlattr", "spec.t | replace('x', '\n')", "spec.t | string", "spec.t | title", "spec.t | center(30)",
+    ["spec.t | e", "spec.t | escape", "spec.t | forceescape", "spec.t | safe",
+     "spec.t | replace('x', '\n')", "spec.t | string", "spec.t | title", "spec.t | truncate(30)",
      "(spec.t | safe) ~ (spec.t | e)", "[spec.t | e, spec.t] | join", "spec.t | e | indent(2)", "spec.t | e | trim"],
 )  # fmt: skip
 def test_no_filter_turns_a_value_into_yaml(expression: str) -> None:
-    given_value: Any = {"a": "x"} if "xmlattr" in expression else "x: y\nz: {w}\n- v"
-    found = field(f"v: {{{{ {expression} }}}}\n", {"t": given_value})
+    found = field(f"v: {{{{ {expression} }}}}\n", {"t": "x: y\nz: {w}\n- v"})
     assert isinstance(found, str)
 
 
@@ -287,7 +286,6 @@ def test_other_filters_of_jinja_are_there() -> None:
     assert value("1234.567 | round(2)") == 1234.57
     assert value("'5' | int + 1") == 6
     assert value("[3, 1, 2] | sort") == [1, 2, 3]
-    assert value("[1, 2, 3, 4] | batch(2) | list") == [[1, 2], [3, 4]]
     assert value("[1, 2, 3] | sum") == 6
     assert value("true | upper") == "TRUE"
     assert value("spec.m | items | list", {"m": {"a": 1}}) == [["a", 1]]
