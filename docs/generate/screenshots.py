@@ -64,22 +64,8 @@ async def _parent(page: Page) -> None:
     await expect(page.locator(".edges")).to_contain_text("app-password")
 
 
-async def _change(page: Page) -> None:
-    await page.goto("/ui/parents/echoes.example.com/default/hello?tab=change")
-    await page.get_by_label("Try another spec").fill("replicas: 3\n")
-    await page.get_by_role("button", name="Dry run").click()
-    await expect(page.get_by_role("region", name="change Deployment")).to_be_visible()
-
-
-async def _timeline(page: Page) -> None:
-    await page.goto("/ui/folders/neondatabases.melenion.com/timeline")
-    await expect(page.locator(".history")).to_contain_text("created")
-
-
 SHOTS: Mapping[str, tuple[str, Callable[[Page], Awaitable[None]]]] = {
     "web-parent.png": ("dark", _parent),
-    "web-change.png": ("dark", _change),
-    "web-timeline.png": ("dark", _timeline),
     # The last one: until then, all children come up but those that wait.
     "web-overview.png": ("dark", _overview),
 }
