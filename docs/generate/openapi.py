@@ -23,14 +23,10 @@ from ssa_operator.web import answers, folder_page, overview, parent_rows, rollou
 from ssa_operator.web.answers import OPERATIONS, Operation
 
 _REFUSALS = {
-    "400": "A parameter or the body is malformed; the text names it.",
+    "400": "A parameter is malformed; the text names it.",
     "401": "No valid token. The server that listens to this host alone needs none.",
     "403": "The account of the token lacks a permission; the text names it.",
     "404": "There is no such object.",
-    "408": "The body did not arrive in time.",
-    "413": "The spec is longer than 128 KiB.",
-    "415": "The body is not application/json.",
-    "422": "The spec can't be read, or the API server refuses it; the text says why.",
     "429": "The reader has too many pages open.",
     "502": "The API server refused or did not answer what the page asked it.",
     "503": "The API server can't be asked who may read, or too many readers wait.",
@@ -44,8 +40,7 @@ the reason why there is no value; with `gone`, too, the object is deleted, and t
 
 def document() -> dict[str, Any]:
     """The document."""
-    named = (each for operation in OPERATIONS.values() for each in (operation.answer, operation.body))
-    types = [each for each in dict.fromkeys(named) if each is not None]
+    types = list(dict.fromkeys(each.answer for each in OPERATIONS.values()))
     schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     answered = dict(zip(types, schemas, strict=True))
     return {
@@ -55,23 +50,13 @@ def document() -> dict[str, Any]:
             "description": "What `ssa-operator run --ui` serves. No request changes anything.",
             "version": "v1",
         },
-        "paths": {path: _operations(path, each, answered) for path, each in OPERATIONS.items()},
+        "paths": {path: {"get": _operation(path, each, answered)} for path, each in OPERATIONS.items()},
         "components": {
             "schemas": {name: _described(name, schema) for name, schema in sorted(components.items())},
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{}, {"token": []}],
     }
-
-
-def _operations(path: str, operation: Operation, answered: Mapping[Any, Any]) -> dict[str, Any]:
-    found = {"get": _operation(path, operation, answered)}
-    if operation.body is not None:
-        body = {"required": True, "content": {"application/json": {"schema": answered[operation.body]}}}
-        refusals = _answers({*_POST_REFUSALS, *found["get"]["responses"]} - {"200"})
-        responses = {"200": found["get"]["responses"]["200"], **refusals}
-        found["post"] = {**found["get"], "requestBody": body, "responses": responses}
-    return found
 
 
 def _operation(path: str, operation: Operation, answered: Mapping[Any, Any]) -> dict[str, Any]:
@@ -99,9 +84,6 @@ def _operation(path: str, operation: Operation, answered: Mapping[Any, Any]) -> 
         **({"parameters": parameters} if parameters else {}),
         "responses": {"200": {"description": operation.summary, "content": content}, **_answers(refusals)},
     }
-
-
-_POST_REFUSALS = {"400", "408", "413", "415", "422"}
 
 
 def _answers(codes: Iterable[str]) -> dict[str, Any]:

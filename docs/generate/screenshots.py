@@ -47,12 +47,6 @@ _DATABASE = "/ui/parents/neondatabases.melenion.com/default/neon"
 _PATIENCE = 120_000
 
 
-async def _overview(page: Page) -> None:
-    await page.goto("/ui/")
-    await expect(page.get_by_role("row", name="neon")).to_contain_text("app-password")
-    await expect(page.get_by_role("row", name="hello")).to_contain_text("Ready")
-
-
 async def _parent(page: Page) -> None:
     await page.goto(_DATABASE)
     # Only what waits for the Secret is left.
@@ -64,24 +58,8 @@ async def _parent(page: Page) -> None:
     await expect(page.locator(".edges")).to_contain_text("app-password")
 
 
-async def _change(page: Page) -> None:
-    await page.goto("/ui/parents/echoes.example.com/default/hello?tab=change")
-    await page.get_by_label("Try another spec").fill("replicas: 3\n")
-    await page.get_by_role("button", name="Dry run").click()
-    await expect(page.get_by_role("region", name="change Deployment")).to_be_visible()
-
-
-async def _timeline(page: Page) -> None:
-    await page.goto("/ui/folders/neondatabases.melenion.com/timeline")
-    await expect(page.locator(".history")).to_contain_text("created")
-
-
 SHOTS: Mapping[str, tuple[str, Callable[[Page], Awaitable[None]]]] = {
     "web-parent.png": ("dark", _parent),
-    "web-change.png": ("dark", _change),
-    "web-timeline.png": ("dark", _timeline),
-    # The last one: until then, all children come up but those that wait.
-    "web-overview.png": ("dark", _overview),
 }
 """The pictures in docs/, each with its colours and with what leads to it."""
 

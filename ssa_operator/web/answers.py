@@ -12,7 +12,6 @@ from typing import Any, NotRequired, TypedDict
 from msgspec import Struct
 
 from ssa_operator.web.folder_page import FolderPage
-from ssa_operator.web.line_counts import LineCounts
 from ssa_operator.web.overview import Overview
 from ssa_operator.web.rollout_page import RolloutPage
 
@@ -113,8 +112,6 @@ class TimelineEntry(TypedDict, total=False):
     """The reason that the condition had."""
     group: str
     """The group of states of the parent, as in the overview."""
-    parent: str
-    """The parent, in the timeline of a folder."""
 
 
 class ParentTree(TypedDict):
@@ -131,14 +128,6 @@ class ParentTree(TypedDict):
     """How many nodes are still to come; the last portion, and each answer that is no stream, lacks it."""
     timeline: dict[str, TimelineEntry]
     """What happened in the last hour, by id."""
-
-
-class FolderTimeline(TypedDict):
-    """What happened to the parents of a folder in the last hour."""
-
-    folder: str
-    entries: dict[str, TimelineEntry]
-    """The newest ones, by id."""
 
 
 class ReadinessData(TypedDict, total=False):
@@ -158,21 +147,6 @@ class ShownEvent(TypedDict, total=False):
     time: str
     reporter: str
     count: int
-
-
-class EventOfParent(ShownEvent, total=False):
-    """A Kubernetes Event about a parent."""
-
-    parent: str
-    """FOLDER/NAMESPACE/NAME, or FOLDER/NAME."""
-
-
-class FolderEvents(TypedDict):
-    """The newest Events of all parents of a folder."""
-
-    events: list[EventOfParent]
-    notes: list[str]
-    """What is not shown, with the reason."""
 
 
 class Details(TypedDict, total=False):
@@ -244,15 +218,6 @@ class WouldChange(TypedDict, total=False):
     problems: list[str]
     waits: list[str]
     objects: list[ChangedObject]
-    spec: str
-    """The spec of the parent, as YAML."""
-
-
-class EditedSpec(TypedDict):
-    """A spec that is rendered and dry-run, and never stored."""
-
-    spec: str
-    """YAML, at most 128 KiB."""
 
 
 class EdgeData(TypedDict, total=False):
@@ -375,8 +340,6 @@ class Operation(Struct, frozen=True, kw_only=True):
     answer: Any
     """The type of the value."""
     parameters: tuple[PathParameter, ...] = ()
-    body: Any = None
-    """The type of the body of a POST, which is answered alike and changes nothing; None where there is none."""
     streams: bool = False
     """Whether `stream=1` gives the value and its changes as server-sent events."""
 
@@ -398,9 +361,7 @@ _RENDERED = Operation(
     answer=RenderedFile,
     parameters=(PathParameter(name="file", description="FOLDER/FILE, as in `files` of the folder", required=True),),
 )
-_WOULD_CHANGE = Operation(
-    summary="What an apply would change now", answer=WouldChange, parameters=_CHILD, body=EditedSpec
-)
+_WOULD_CHANGE = Operation(summary="What an apply would change now", answer=WouldChange, parameters=_CHILD)
 
 OPERATIONS = {
     "/api/v1/reader": Operation(summary="Who reads, and which cluster", answer=ReaderData),
@@ -422,15 +383,6 @@ OPERATIONS = {
     ),
     "/api/v1/folders/{folder}": Operation(
         summary="The files of a template folder, their problems, and its graph", answer=FolderPage, streams=True
-    ),
-    "/api/v1/folders/{folder}/line-counts": Operation(
-        summary="For how many live parents each line of a folder is rendered", answer=LineCounts
-    ),
-    "/api/v1/folders/{folder}/timeline": Operation(
-        summary="What happened to the parents of a folder in the last hour", answer=FolderTimeline, streams=True
-    ),
-    "/api/v1/folders/{folder}/events": Operation(
-        summary="The newest Kubernetes Events of the parents of a folder", answer=FolderEvents
     ),
     "/api/v1/folders/{folder}/rollout": Operation(
         summary="How far the rollout of a folder is, its waves, and what the sets differ in",

@@ -11,7 +11,7 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ssa_operator.kube.api.client import Client
@@ -35,8 +35,6 @@ CORE_EVENTS = Resource(group="", version="v1", kind="Event", plural="events", na
 """Only the core API selects Events by the object that they are about."""
 
 MAX_EVENTS = 50
-
-MAX_FOLDER_EVENTS = 200
 
 MAX_OWNERS = 4
 """Owners between an object and the child that it is below."""
@@ -111,47 +109,16 @@ def _conditions(live: LiveObject, *, hidden: bool) -> list[dict[str, str]]:
 async def _events(client: Client, live: LiveObject, *, hidden: bool, allowed: bool) -> dict[str, Any]:
     namespace = live.identity.namespace or "default"
     scope = Scope(CORE_EVENTS, namespace, field_selector=f"involvedObject.uid={live.uid}")
-    lives, why_not = await _listed(client, scope, allowed=allowed)
-    found = sorted((_event(each.body, hidden=hidden) for each in lives), key=lambda each: str(each["time"]))
-    return {"events": found[::-1][:MAX_EVENTS], "notes": [why_not] if why_not else []}
-
-
-async def _listed(client: Client, scope: Scope, *, allowed: bool) -> tuple[list[LiveObject], str | None]:
-    """The Events of a scope, and why they are not shown. Raises ApiError."""
     if not allowed:
-        return [], "Events are not shown, because you may not list them"
+        return {"events": [], "notes": ["Events are not shown, because you may not list them"]}
     try:
         lives, _ = await client.list_scope(scope)
     except ApiError as error:
         if not error.forbidden:
             raise
-        return [], "Events are not shown, because the operator may not list them"
-    return lives, None
-
-
-async def events_of_folder(
-    client: Client, folder: str, parents: Parents, may_list: Callable[[str], Awaitable[bool]]
-) -> dict[str, Any]:
-    """The newest Events of all parents of a folder: `events` with the `parent` of each, and `notes`. `may_list` says
-    whether the reader may list the Events of a namespace, '' for all. Raises ApiError.
-    """
-    resource = parents.served.resource
-    # The API server records Events about cluster-scoped objects in this namespace.
-    namespaces = {each.scope.namespace for each in parents.reflectors} if resource.namespaced else {"default"}
-    found: list[dict[str, Any]] = []
-    notes: dict[str, None] = {}
-    places = ((live.uid, live.identity) for live in parents)
-    keys = {uid: "/".join(filter(None, (folder, of.namespace, of.name))) for uid, of in places}
-    for namespace in sorted(namespaces):
-        scope = Scope(CORE_EVENTS, namespace, field_selector=f"involvedObject.kind={resource.kind}")
-        lives, why_not = await _listed(client, scope, allowed=await may_list(namespace))
-        notes |= {why_not: None} if why_not else {}
-        about = ((str(_mapping(each.body.get("involvedObject")).get("uid")), each.body) for each in lives)
-        found += [
-            {**_event(body, hidden=resource.confidential), "parent": keys[uid]} for uid, body in about if uid in keys
-        ]
-    found.sort(key=lambda each: str(each["time"]), reverse=True)
-    return {"events": found[:MAX_FOLDER_EVENTS], "notes": list(notes)}
+        return {"events": [], "notes": ["Events are not shown, because the operator may not list them"]}
+    found = sorted((_event(each.body, hidden=hidden) for each in lives), key=lambda each: str(each["time"]))
+    return {"events": found[::-1][:MAX_EVENTS], "notes": []}
 
 
 def _event(body: Mapping[str, Any], *, hidden: bool) -> dict[str, Any]:

@@ -1,11 +1,9 @@
 """The routes of the web view: its pages below `/ui`, and below `/api/v1` the JSON that they are made of.
 
 Promises:
-- Every route answers GET alone, except for login, logout, and the dry run of an edited spec. No request changes the
-  operator or the cluster.
+- Every route answers GET alone, except for login and logout. No request changes the operator or the cluster.
 - Beyond this host, a reader needs the permissions of `operator/http.py`: the path, `list` or `get` of the parents that
   an answer shows, and `get` of a child whose manifest it shows.
-- An edited spec is rendered for a reader who may patch the parent, because its templates may look up any object.
 - No answer has a Secret's content.
 - The pages work below any path by which a proxy serves them, because their addresses are relative.
 - The pages load nothing from elsewhere and run no inline script (Content-Security-Policy), and no page may frame them.
@@ -23,13 +21,10 @@ The routes:
 - `.../details[?child=KEY]`, conditions, Events and readiness of the parent, a child, an object below it or a looked-up
   one;
 - `.../rendered?file=FOLDER/FILE`, what a template file renders for the parent;
-- `.../would-change[?child=KEY]`, what an apply would change now; as a POST of `{"spec": "YAML"}`, with that spec;
-- `/api/v1/folders/FOLDER/line-counts`, for how many parents each line is rendered;
-- `/api/v1/folders/FOLDER/timeline`, what happened to the parents of a folder in the last hour;
-- `/api/v1/folders/FOLDER/rollout`, how far its rollout is;
-- `/api/v1/folders/FOLDER/events`, the newest Events of these.
+- `.../would-change[?child=KEY]`, what an apply would change now;
+- `/api/v1/folders/FOLDER/rollout`, how far its rollout is.
 
-With `stream=1`, the overview, a folder, a rollout, a tree and a timeline are server-sent events (`event_stream.py`).
+With `stream=1`, the overview, a folder, a rollout and a tree are server-sent events (`event_stream.py`).
 """
 
 from __future__ import annotations
@@ -37,7 +32,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -70,12 +65,11 @@ from ssa_operator.web.api_contact import ApiContact
 from ssa_operator.web.event_stream import PAUSE, EventStreams, Values, paced, pause_after
 from ssa_operator.web.figures import INTERVAL, FigureSamples
 from ssa_operator.web.folder_page import FolderGraph, folder_graph, make_folder_page, sample_parent, template_files
-from ssa_operator.web.line_counts import LineCounter
 from ssa_operator.web.login import LOGOUT, OPEN_PATHS, Login, refused, root_of, token_of
 from ssa_operator.web.login import PAGE as LOGIN
 from ssa_operator.web.looked_up import MayGet
 from ssa_operator.web.manifest_lines import manifest_of
-from ssa_operator.web.object_details import CORE_EVENTS, details_of_child, details_of_parent, events_of_folder
+from ssa_operator.web.object_details import CORE_EVENTS, details_of_child, details_of_parent
 from ssa_operator.web.overview import MAX_PAGE, PAGE, SharedOverviews, loaded_at, make_overview
 from ssa_operator.web.parent_page import MayList, parent_edges, parent_tree, portions
 from ssa_operator.web.parent_rows import GROUPS, Filter, ParentRows
@@ -83,7 +77,7 @@ from ssa_operator.web.rendered_file import rendered_file
 from ssa_operator.web.rollout_page import RolloutFile, changed_files, make_rollout_page, revision_before
 from ssa_operator.web.timeline_recording import TimelineRecording
 from ssa_operator.web.timelines import Timelines, entry_data
-from ssa_operator.web.would_change import MAX_SPEC, EditedSpecs, changes_now
+from ssa_operator.web.would_change import changes_now
 
 STATIC = Path(__file__).parent / "static"
 
@@ -108,12 +102,6 @@ MAX_WORKS = 8
 
 MAX_WAITING = 64
 """Requests that wait for one of them to end."""
-
-FOLDER_ENTRIES = 500
-"""Entries of a folder's timeline: the newest of all its parents."""
-
-BODY_TIMEOUT = 10.0
-"""Seconds for which a body may stall."""
 
 MAX_DRY_RUNS = 2
 """Parents that are dry-run at once for all pages; each takes a request a child."""
@@ -183,8 +171,6 @@ class WebView:
         client = operator.client
         self._client = DryRunClient(client.credentials)
         self._preview = Preview(self._client, operator.shared, SYSTEM)
-        self._lines = LineCounter(operator)
-        self._edited = EditedSpecs(operator, self._client)
         self._dry_runs = asyncio.Semaphore(MAX_DRY_RUNS)
 
     async def __aenter__(self) -> Self:
@@ -227,12 +213,8 @@ class WebView:
             *(web.get(f"{place}/details", requests.details) for place in places),
             *(web.get(f"{place}/rendered", requests.rendered) for place in places),
             *(web.get(f"{place}/would-change", requests.would_change) for place in places),
-            *(web.post(f"{place}/would-change", requests.would_change_edited) for place in places),
             *(web.get(place, requests.parent) for place in places),
             web.get("/api/v1/folders/{folder}/rollout", requests.rollout),
-            web.get("/api/v1/folders/{folder}/line-counts", requests.line_counts),
-            web.get("/api/v1/folders/{folder}/timeline", requests.folder_timeline),
-            web.get("/api/v1/folders/{folder}/events", requests.folder_events),
         ]
 
     def token(self, request: web.Request) -> str:
@@ -314,14 +296,6 @@ class WebView:
                     value = {"error": (error.text or "").strip()}
                 yield value
             await asyncio.sleep(PAUSE)
-
-    async def line_counts(self, name: str) -> dict[str, Any]:
-        """For how many parents each line of a folder is rendered. Raises HTTPNotFound."""
-        folder, parents = self._folder(name), self.operator.folders.get(name)
-        if parents is None or folder.templates is None:
-            return {"digest": folder.digest[:12], "parents": 0, "counted": 0, "files": {}}
-        value: dict[str, Any] = msgspec.to_builtins(await self._lines.count(folder, parents))
-        return value
 
     def _rollout(self, name: str) -> FolderRollout | None:
         return None if self.operator.rollouts is None else self.operator.rollouts.find(name)
@@ -459,23 +433,6 @@ class WebView:
         readable = {child for child in children if await reader.may_get(child)}
         return {str(each.id): entry_data(each, readable) for each in entries}
 
-    def folder_timeline(self, folder: str) -> dict[str, Any]:
-        """What happened to the parents of a folder."""
-        found = self.timelines.newest({folder}, FOLDER_ENTRIES)
-        entries = {
-            str(entry.id): {"parent": "/".join(filter(None, key)), **entry_data(entry, ())} for key, entry in found
-        }
-        return {"folder": folder, "entries": entries}
-
-    async def folder_events(self, folder: str, may: MayList) -> dict[str, Any]:
-        """The newest Events of the parents of a folder. Raises ApiError."""
-        parents = self.operator.folders.get(folder)
-        if parents is None:
-            return {"events": [], "notes": []}
-        return await events_of_folder(
-            self._client, folder, parents, lambda namespace: may(read_permission(CORE_EVENTS, "list", namespace))
-        )
-
     async def details(self, request: web.Request, child: str, *, events: bool) -> dict[str, Any]:
         """The conditions, Events and readiness of a request's parent, or of an object below it. Raises ApiError and
         HTTPNotFound.
@@ -517,11 +474,6 @@ class WebView:
         """What an apply of a request's parent, or of one child, would change now. Raises ApiError."""
         async with self._dry_runs:
             return await changes_now(self._preview, *self.find(request), child, may_get)
-
-    async def would_change_edited(self, request: web.Request, text: str, may_get: MayGet) -> dict[str, Any]:
-        """The same if the parent had the spec of this text. Raises ApiError and CommandError."""
-        parents, found = self.find(request)
-        return await self._edited.changes(found, parents, text, may_get)
 
     async def permission_of_child(self, child: str) -> Permission:
         """What a reader of a child needs. Raises HTTPNotFound."""
@@ -607,23 +559,6 @@ class _Requests:
         await self._review(request)
         return _json(await self._works.do(lambda: self._view.rendered(request, self._may_get(request))))
 
-    async def line_counts(self, request: web.Request) -> web.StreamResponse:
-        folder = request.match_info["folder"]
-        await self._review_folder(request, folder)
-        return _json(await self._works.do(lambda: self._view.line_counts(folder)))
-
-    async def folder_timeline(self, request: web.Request) -> web.StreamResponse:
-        folder = request.match_info["folder"]
-
-        async def review() -> None:
-            await self._review_folder(request, folder)
-
-        await review()
-        if "stream" in request.query:
-            values = paced(lambda: self._view.folder_timeline(folder), lambda: self._view.timelines.version(folder))
-            return await self._view.streams.send(request, values, review, await self._name(request))
-        return _json(self._view.folder_timeline(folder))
-
     async def rollout(self, request: web.Request) -> web.StreamResponse:
         folder = request.match_info["folder"]
 
@@ -635,11 +570,6 @@ class _Requests:
             values = self._view.rollout_pages(folder)
             return await self._view.streams.send(request, values, review, await self._name(request))
         return _json(await self._works.do(lambda: self._view.rollout_page(folder)))
-
-    async def folder_events(self, request: web.Request) -> web.StreamResponse:
-        folder = request.match_info["folder"]
-        await self._review_folder(request, folder)
-        return _json(await self._works.do(lambda: self._view.folder_events(folder, self._may(request))))
 
     async def details(self, request: web.Request) -> web.StreamResponse:
         await self._review(request)
@@ -661,22 +591,6 @@ class _Requests:
         if child:
             await self._access.authorize_read(request, await self._view.permission_of_child(child))
         return _json(await self._works.do(lambda: self._view.would_change(request, child, self._may_get(request))))
-
-    async def would_change_edited(self, request: web.Request) -> web.StreamResponse:
-        await self._review(request)
-        _, found = self._view.find(request)
-        identity = found.live.identity
-        await self._access.authorize_read(
-            request, read_permission(found.resource, "patch", identity.namespace, identity.name)
-        )
-        text = await _spec_of(request)
-        try:
-            return _json(await self._view.would_change_edited(request, text, self._may_get(request)))
-        except ApiError as error:
-            refused = web.HTTPUnprocessableEntity if 400 <= error.code < 500 else web.HTTPBadGateway
-            raise refused(text=f"{error}\n") from error
-        except CommandError as error:
-            raise web.HTTPUnprocessableEntity(text=f"{error}\n") from error
 
     def _may_get(self, request: web.Request) -> MayGet:
         may = self._may(request)
@@ -741,42 +655,6 @@ class _Works:
             raise web.HTTPBadGateway(text=f"{error}\n") from error
         finally:
             self._slots.release()
-
-
-async def _spec_of(request: web.Request) -> str:
-    """The text of the edited spec in a request's body. Raises HTTPBadRequest, HTTPUnsupportedMediaType and
-    HTTPRequestEntityTooLarge.
-    """
-    # A page of another origin can't send this type without asking first, and no answer allows it.
-    if request.content_type != "application/json":
-        raise web.HTTPUnsupportedMediaType(text="the body has to be application/json\n")
-    body = b""
-    async for chunk in _chunks(request):
-        body += chunk
-        if len(body) > MAX_SPEC:
-            raise web.HTTPRequestEntityTooLarge(MAX_SPEC, len(body), text=f"a spec has at most {MAX_SPEC} bytes here\n")
-    try:
-        return msgspec.json.decode(body, type=_EditedSpec).spec
-    except msgspec.DecodeError as error:
-        raise web.HTTPBadRequest(text=f'the body is {{"spec": "YAML"}}: {error}\n') from error
-
-
-async def _chunks(request: web.Request) -> AsyncIterator[bytes]:
-    """The body of a request. Raises HTTPRequestTimeout if it stalls."""
-    chunks = request.content.iter_any()
-    while True:
-        try:
-            async with asyncio.timeout(BODY_TIMEOUT):
-                chunk = await anext(aiter(chunks), b"")
-        except TimeoutError as error:
-            raise web.HTTPRequestTimeout(text=f"the body did not arrive within {BODY_TIMEOUT:g} s\n") from error
-        if not chunk:
-            return
-        yield chunk
-
-
-class _EditedSpec(Struct, frozen=True, forbid_unknown_fields=True):
-    spec: str
 
 
 async def _first(*works: Awaitable[object]) -> set[int]:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import count, islice
+from itertools import count
 from typing import Any
 
 from ssa_operator.informers.parents import ParentKey
@@ -73,7 +73,6 @@ class Timelines:
     """The entries of all parents. `now` is in seconds since the epoch."""
 
     def __init__(self, now: Callable[[], float]) -> None:
-        self._added: dict[str, int] = {}
         self._now = now
         self._parents: dict[ParentKey, _OfParent] = {}
         self._order: deque[tuple[ParentKey, PastEntry]] = deque()
@@ -108,19 +107,6 @@ class Timelines:
         found, since = self._parents.get(key), self._now() - HOUR
         return () if found is None else tuple(each for each in found.entries if each.until >= since)
 
-    def newest(self, folders: Collection[str], most: int) -> Sequence[tuple[ParentKey, PastEntry]]:
-        """The newest entries of all parents of some folders, the oldest of them first."""
-        since = self._now() - HOUR
-        recent = (each for each in reversed(self._order) if each[0].folder in folders and each[1].until >= since)
-        found = islice(recent, most)
-        return tuple(found)[::-1]
-
-    def version(self, folder: str) -> int:
-        """How many entries were added for a folder. Another reconcile of an entry that is there counts as none, so that
-        parents at rest change nothing.
-        """
-        return self._added.get(folder, 0)
-
     @contextmanager
     def changes(self, key: ParentKey) -> Iterator[asyncio.Event]:
         """An event that each new entry of a parent sets."""
@@ -143,7 +129,6 @@ class Timelines:
 
     def _add(self, key: ParentKey, kind: EntryKind, data: Mapping[str, Any], **more: Any) -> None:
         entry = PastEntry(id=next(self._ids), kind=kind, data=data, **more)
-        self._added[key.folder] = self._added.get(key.folder, 0) + 1
         entries = self._of(key).entries
         entries.append(entry)
         self._order.append((key, entry))

@@ -26,19 +26,15 @@ SECRET = manifest("Secret", "s", "stringData:\n  password: {{ generated() }}\n")
 @pytest.mark.parametrize(
     "expression",
     [
-        "range | pprint",
-        "{'a': spec.n.upper} | pprint",
+        "{'a': spec.n.upper} | urlencode",
         "range | urlencode",
         "'x' | replace('x', range)",
-        "{'a': range} | xmlattr",
-        "cycler('a') | pprint",
-        "joiner() | pprint",
-        "'http://a.b' | urlize(target=range)",
-        "lookup | pprint",
+        "cycler('a') | urlencode",
+        "joiner() | urlencode",
+        "lookup | urlencode",
         "'%s' | format(range)",
         "range ~ ''",
         "{range: 1}",
-        "{range: 1} | pprint",
         "{range: 1} | tojson",
     ],
 )
@@ -50,9 +46,9 @@ def test_what_python_writes_with_an_address_is_refused(expression: str) -> None:
 
 
 def test_what_is_read_one_after_the_other_is_a_list_wherever_it_is_written() -> None:
-    assert value("spec.l | map('upper') | pprint", SPEC) == "['A', 'B']"
+    assert value("spec.l | map('upper') | string", SPEC) == '["A","B"]'
     assert value("spec.m.items() | urlencode", SPEC) == "x=1&y=2&z=3&w=4&v=5"
-    assert value("spec.m.keys() | pprint", SPEC) == "['x', 'y', 'z', 'w', 'v']"
+    assert value("spec.m.keys() | string", SPEC) == '["x","y","z","w","v"]'
 
 
 def test_a_difference_of_keys_keeps_their_order() -> None:

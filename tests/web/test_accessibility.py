@@ -57,7 +57,7 @@ async def test_axe_finds_nothing(
     only(templates, plain=map_template("plain", x="spec.replicas"), reader=WAITS)
     async with browsing(
         operate,
-        expected=("of 422", "of 404"),
+        expected=("of 404",),
         viewport={"width": width, "height": 800},
         color_scheme=scheme,
         reduced_motion="reduce",
@@ -76,7 +76,6 @@ async def test_axe_finds_nothing(
         for address in (
             *(f"{parent}?tab={tab}" for tab in ("history", "change")),
             *(f"{child}&tab={tab}" for tab in ("change", "conditions", "needs", "needed", "history")),
-            f"/ui/folders/{ECHOES}/timeline",
         ):
             await page.goto(address)
             await expect(page.locator("main")).to_contain_text("web")
@@ -90,7 +89,6 @@ async def test_axe_finds_nothing(
         pages["a folder's files"] = await findings(page, axe)
         await page.goto(f"/ui/folders/{ECHOES}?file={ECHOES}/plain.yaml.j2&parent={desk.namespace}/web")
         await expect(page.locator(".rendered .code").first).to_be_visible()
-        await expect(page.locator(".count").first).to_be_visible()
         pages["what a file renders"] = await findings(page, axe)
         await page.get_by_role("tab", name="Graph").click()
         await expect(page.locator("svg .node").first).to_be_visible()
@@ -105,11 +103,6 @@ async def test_axe_finds_nothing(
         await page.goto(f"{parent}-no?tab=change")
         await expect(page.get_by_role("alert")).to_contain_text("there is no")
         pages["a parent that does not exist"] = await findings(page, axe)
-        await page.goto(f"{parent}?tab=change")
-        await page.locator("textarea").fill("replicas: [")
-        await page.get_by_role("button", name="Dry run").click()
-        await expect(page.get_by_role("alert")).to_be_visible()
-        pages["a spec that is refused"] = await findings(page, axe)
         await page.goto("/ui/login")
         pages["the login"] = await findings(page, axe)
         assert {name: found for name, found in pages.items() if found} == {}

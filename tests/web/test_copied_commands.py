@@ -117,5 +117,3 @@ async def test_each_view_copies_a_command_that_prints_what_it_shows(
         assert "echoes" in await copied(page, "ssa-operator check")
         await page.goto(f"/ui/folders/{ECHOES}?tab=graph")
         assert "blocker" in await copied(page, "ssa-operator graph echo")
-        await page.goto(f"/ui/folders/{ECHOES}/timeline")
-        assert '"reconcile"' in await copied(page, "curl -s")

@@ -18,7 +18,6 @@ from docs.generate.openapi import document
 from ssa_operator.objects.secret_fields import HIDDEN
 from ssa_operator.operator.http import Server
 from ssa_operator.reconcile.status.child_status import STATUS_HIDDEN
-from ssa_operator.web import line_counts
 from ssa_operator.web.answers import OPERATIONS
 from ssa_operator.web.merge_patch import apply_merge_patch
 from ssa_operator.web.routes import WebView
@@ -83,15 +82,6 @@ class Page:
             text = await answer.text()
             assert answer.status == status, text
             assert str(status) in documented(answer, "get"), "docs/generate/openapi.py names each status"
-            OUTPUTS.add(path, text)
-            return json.loads(text) if status == 200 else text
-
-    async def post(self, path: str, body: Any, status: int = 200, content_type: str = "application/json") -> Any:
-        headers = {"Content-Type": content_type}
-        async with self._session.post(f"/api/v1/{path}", data=json.dumps(body), headers=headers) as answer:
-            text = await answer.text()
-            assert answer.status == status, text
-            assert str(status) in documented(answer, "post"), "docs/generate/openapi.py names each status"
             OUTPUTS.add(path, text)
             return json.loads(text) if status == 200 else text
 
@@ -252,7 +242,7 @@ async def test_edges_and_lines_name_template_lines_and_hide_contents_of_secrets(
         details = await page.json(f"{parent}/details?child={reader}")
         assert [(each["reason"], each["note"]) for each in details["events"]] == [("Quoting", STATUS_HIDDEN)]
         shown = [f"{parent}/{part}?child={child}" for part in PARTS for child in (secret, reader)]
-        for path in (parent, *shown, f"{parent}/details", f"folders/{ECHOES}/timeline", "overview"):
+        for path in (parent, *shown, f"{parent}/details", "overview"):
             assert password not in json.dumps(await page.json(path))
         # What is no child is shown only as long as a template looks it up.
         others, free = f"/Secret/{desk.namespace}/others", f"/ConfigMap/{desk.namespace}/free"
@@ -291,9 +281,6 @@ async def test_edges_and_lines_name_template_lines_and_hide_contents_of_secrets(
 ANSWERS: Mapping[str, Sequence[str]] = {
     "/api/v1/reader": ("",),
     "/api/v1/folders/{folder}": ("",),
-    "/api/v1/folders/{folder}/events": ("",),
-    "/api/v1/folders/{folder}/line-counts": ("",),
-    "/api/v1/folders/{folder}/timeline": ("",),
     "/api/v1/parents/{folder}/{namespace}/{name}/rendered": (
         "?file={folder}/reader.yaml.j2",
         "?file={folder}/password.yaml.j2",
@@ -376,7 +363,7 @@ async def test_pages_load_nothing_from_elsewhere_and_answer_get_alone(operate: O
         answer = await page.open("/ui/assets/app.js")
         again = await page._session.get("/ui/assets/app.js", headers={"If-None-Match": answer.headers["ETag"]})
         assert again.status == 304
-        for path in ("/ui/", "/api/v1/overview"):
+        for path in ("/ui/", "/api/v1/overview", "/api/v1/parents/echoes.example.com/default/web/would-change"):
             assert (await page._session.post(path)).status == 405
 
 
@@ -405,12 +392,10 @@ async def test_a_reader_from_elsewhere_sees_what_it_may_read(desk: Desk, operate
         would = await page.json(f"{parent}/would-change")
         assert {each["kind"] for each in would["objects"]} == {"ConfigMap"}
         assert would["notes"] == ["objects of these kinds are not shown, because you may not get them: Secret"]
-        assert "may not patch" in await page.post(f"{parent}/would-change", {"spec": "replicas: 1"}, 403)
         assert (await page.json(f"{parent}/details"))["notes"] == [
             "Events are not shown, because you may not list them"
         ]
-        for path in ("timeline", "events", "line-counts"):
-            assert "list" in await page.json(f"folders/{ECHOES}/{path}", 403)
+        assert "list" in await page.json(f"folders/{ECHOES}/rollout", 403)
         (note,) = (await page.json(f"{parent}/rendered?file={ECHOES}/password.yaml.j2"))["notes"]
         assert note == "a Secret is not shown, because you may not get it"
     async with viewing(operate, "", EVERYWHERE) as page:
@@ -418,53 +403,47 @@ async def test_a_reader_from_elsewhere_sees_what_it_may_read(desk: Desk, operate
         assert (await page.open("/api/v1/overview")).status == 401
 
 
-async def test_a_dry_run_shows_what_an_apply_or_another_spec_would_change(
-    desk: Desk, operate: Operate, templates: Path
-) -> None:
+def suspended(parent: dict[str, Any]) -> dict[str, Any]:
+    """The parent, whose changes are not applied."""
+    return {**parent, "metadata": {**parent["metadata"], "annotations": {"ssa-operator.dev/suspend": "true"}}}
+
+
+def is_suspended(body: Mapping[str, Any]) -> bool:
+    """Whether the operator says of a parent that it is suspended."""
+    return any(each["type"] == "Suspended" for each in body["status"]["conditions"])
+
+
+async def test_a_dry_run_shows_what_an_apply_would_change(desk: Desk, operate: Operate, templates: Path) -> None:
     pool = map_template("{{ spec.replicas }}", x="spec.replicas")
     plain_map = map_template("plain", x="spec.replicas")
     only(templates, password=SECRET, reader=READS_SECRET, plain=plain_map, pool=pool)
     async with viewing(operate) as page:
         await desk.apply_until_ready(echo("web"))
         address = f"parents/{ECHOES}/{desk.namespace}/web/would-change"
-        plain, secret = (f"/{kind}/{desk.namespace}/web-{name}" for kind, name in PLAIN_AND_SECRET)
+        plain, secret = f"/ConfigMap/{desk.namespace}/web-plain", f"/Secret/{desk.namespace}/web-password"
         (only_child,) = (await page.json(f"{address}?child={plain}"))["objects"]
         assert only_child["result"] == "unchanged"
         now = await page.json(address)
         assert {each["result"] for each in now["objects"]} == {"unchanged"}
-        assert now["spec"] == "replicas: 1\n"
-        before = await desk.read(ECHOES, "web")
-        found = await page.post(address, {"spec": "replicas: 5\n"})
-        own, *children = found["objects"]
-        assert [(each["field"], each["before"], each["after"]) for each in own["fields"]] == [("spec.replicas", 1, 5)]
-        results = {each["name"]: each["result"] for each in children}
-        assert results == {
+        await desk.apply(suspended(echo("web", 5)))
+        await desk.until(ECHOES, "web", is_suspended)
+        found = await page.json(address)
+        assert {each["name"]: each["result"] for each in found["objects"]} == {
             "web-password": "unchanged",
             "web-reader": "unchanged",
             "web-plain": "configured",
             "web-5": "created",
             "web-1": "pruned",
         }
-        (field,) = next(each for each in children if each["name"] == "web-plain")["fields"]
+        (field,) = next(each for each in found["objects"] if each["name"] == "web-plain")["fields"]
         assert (field["field"], field["after"], field["file"]) == ("data.x", "5", f"{ECHOES}/plain.yaml.j2")
-        # The operator itself has seen nothing of it: neither the parent nor what it claims is another one.
-        assert await desk.read(ECHOES, "web") == before
-        assert {each["name"]: each["result"] for each in (await page.json(address))["objects"]}["web-1"] == "unchanged"
+        # Nothing of it is stored.
+        assert (await desk.read("configmaps", "web-plain"))["data"] == {"x": "1"}
         password = base64.b64decode((await desk.read("secrets", "web-password"))["data"]["password"]).decode()
         assert password not in json.dumps([now, found, await page.json(f"{address}?child={secret}")])
-        assert "the edited spec:2" in await page.post(address, {"spec": "a: 1\nb: [\n"}, 422)
-        assert "one mapping" in await page.post(address, {"spec": "- <img src=x onerror=alert(1)>"}, 422)
-        assert "replicas" in await page.post(address, {"spec": "replicas: many"}, 422)
-        assert "nosuch" in await page.post(address, {"spec": "replicas: 1\nnosuch: 1"}, 422)
-        assert "bytes" in await page.post(address, {"spec": "a" * 200_000}, 413)
-        assert "spec" in await page.post(address, {"other": 1}, 400)
-        # A page of another origin may send only such types without asking first.
-        assert "json" in await page.post(address, {"spec": ""}, 415, "text/plain")
 
 
 PARTS = ("manifest", "details", "would-change")
-
-PLAIN_AND_SECRET = (("ConfigMap", "plain"), ("Secret", "password"))
 
 
 async def test_details_and_timelines_say_what_happened_and_why(desk: Desk, operate: Operate, templates: Path) -> None:
@@ -502,20 +481,14 @@ async def test_details_and_timelines_say_what_happened_and_why(desk: Desk, opera
             async for value in values:
                 if any(each.get("deleted") and each["child"] == child for each in value["timeline"].values()):
                     break
-        folder = await page.json(f"folders/{ECHOES}/timeline")
-        assert any(each["parent"].endswith("/web") and each["kind"] == "change" for each in folder["entries"].values())
-        assert "fields" not in json.dumps([each for each in folder["entries"].values() if each.get("child")])
-        assert "no template folder" in await page.json("folders/other/timeline", 404)
-        events = await page.json(f"folders/{ECHOES}/events")
-        created = next(each for each in events["events"] if "web-rule" in each["note"])
-        assert created["parent"] == f"{ECHOES}/{desk.namespace}/web"
-        assert events["notes"] == []
+        assert "no template folder" in await page.json("folders/other/rollout", 404)
         details = await page.json(f"{parent}/details?child=/ConfigMap/{desk.namespace}/web-rule")
         assert details["readiness"]["state"] == "InProgress"
         assert details["readiness"]["rule"] == "ready-when data.y == '1'"
         assert (await page.json(f"{parent}/details?child={child}"))["readiness"]["rule"] == "it exists"
         own = await page.json(f"{parent}/details")
         assert {each["type"] for each in own["conditions"]} >= {"Ready"}
+        assert any("web-rule" in each["note"] for each in own["events"])
         assert own["notes"] == []
         assert "below this parent" in await page.json(f"{parent}/details?child=/ConfigMap/kube-system/other", 404)
 
@@ -538,23 +511,12 @@ NAMES = """\
 """
 
 
-async def test_a_folder_counts_the_parents_of_each_line_and_renders_a_file_for_one(
-    desk: Desk, operate: Operate, templates: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(line_counts, "FRESH", 0.0)
+async def test_a_file_is_rendered_for_one_parent(desk: Desk, operate: Operate, templates: Path) -> None:
     only(templates, choice=CHOICE, plain=map_template("plain", x="spec.replicas"))
     (templates / ECHOES / "_names.j2").write_text(NAMES)
     async with viewing(operate) as page:
-        for name in ("one", "two"):
-            await desk.apply_until_ready(echo(name))
+        await desk.apply_until_ready(echo("one"))
         file = f"{ECHOES}/choice.yaml.j2"
-        found = await page.json(f"folders/{ECHOES}/line-counts")
-        assert (found["parents"], found["counted"]) == (2, 2)
-        assert found["files"][file] == {"1": 2, **{str(line): 2 for line in range(2, 9)}, "9": 0}
-        assert found["files"][f"{ECHOES}/_names.j2"] == {"1": 2}
-        monkeypatch.setattr(line_counts, "MAX_PARENTS", 1)
-        found = await page.json(f"folders/{ECHOES}/line-counts")
-        assert (found["parents"], found["counted"], found["files"][file]["7"]) == (2, 1, 1)
         address = f"parents/{ECHOES}/{desk.namespace}/one/rendered?file="
         rendered = await page.json(address + file)
         (document,) = rendered["documents"]

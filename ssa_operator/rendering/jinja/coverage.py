@@ -84,17 +84,6 @@ class TemplateCoverage:
             self._reached.add(mark)
             self._points.update(dict.fromkeys(self._marks[mark], True))
 
-    def take_lines(self) -> dict[str, set[int]]:
-        """The lines that renders reached since the last call, by file. Nothing is reached any more."""
-        found: dict[str, set[int]] = {}
-        for mark in self._reached:
-            for file, point in self._marks[mark]:
-                if isinstance(point, int):
-                    found.setdefault(file, set()).add(point)
-        self._reached.clear()
-        self._points = dict.fromkeys(self._points, False)
-        return found
-
     def files(self) -> list[FileCoverage]:
         """The coverage of each template, by name."""
         return [self._file(name) for name in sorted({file for file, _ in self._points})]

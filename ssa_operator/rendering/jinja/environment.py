@@ -246,11 +246,6 @@ class Environment(ImmutableSandboxedEnvironment):
         """Let the next compilation of a template take this tree, and change it, in place of parsing the text again."""
         self._trees[name] = tree
 
-    def import_again(self) -> None:
-        """Let the next render evaluate the templates that it imports, which later ones share."""
-        for template in (self.cache or {}).values():
-            template._module = None  # noqa: SLF001 - Jinja has no other way
-
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         tree = self._trees.pop(name or "", None)
         if tree is not None:

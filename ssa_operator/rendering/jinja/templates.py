@@ -226,14 +226,6 @@ class Templates:
         """The text of a file."""
         return self._files[name]
 
-    def with_coverage(self, coverage: TemplateCoverage) -> Templates:
-        """The same templates, compiled again so that `coverage` records what renders reach."""
-        return Templates(self.folder, self._files, self.digest, self.surroundings, coverage)
-
-    def import_again(self) -> None:
-        """Let the next render reach the lines of the templates that it imports, which later ones share."""
-        self._environment.import_again()
-
     def syntax_tree(self, name: str) -> nodes.Template:
         """The syntax tree of a template; its text has line marks."""
         return self._environment.parse(self._files[name], name, name)

@@ -20,13 +20,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator.informers.parents import Parent, ParentKey
-from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import DryRunClient
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.clock import SYSTEM, Clock
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.identity import GroupKind, Identity
-from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Document, Rendered, RenderProblem, StatusFields
 from ssa_operator.objects.secret_fields import ParentSecrets
@@ -52,8 +50,7 @@ from ssa_operator.reconcile.render_history import RenderHistory
 from ssa_operator.reconcile.secrets.parent_secrets import with_render
 from ssa_operator.reconcile.step import Step
 from ssa_operator.reconcile.suspension.rules import is_suspended, outcomes_while_suspended
-from ssa_operator.rendering.folder.loaded_folders import Sources
-from ssa_operator.tools.offline.parent_files import FILE_MANAGER, apply_parent, folder_of
+from ssa_operator.tools.offline.parent_files import apply_parent, folder_of
 
 
 class Planned(Struct, frozen=True, kw_only=True):
@@ -164,14 +161,6 @@ class Preview:
             self._created += 1
         return {**live.body, "apiVersion": parents.served.resource.api_version, "metadata": metadata}
 
-    async def as_edited(self, parent: Parent, patch: Mapping[str, Any]) -> Parent:
-        """The parent as the API server would store it after a JSON merge patch. Raises ApiError if it refuses that."""
-        identity = parent.live.identity
-        request = calls.merge_patch(parent.resource, identity.namespace, identity.name, encode(patch), dry_run=True)
-        query = (("fieldManager", FILE_MANAGER), ("fieldValidation", "Strict"), ("dryRun", "All"))
-        response = await self._client.send(dataclasses.replace(request, query=query))
-        return replace(parent, live=self._client.live_object(response.body))
-
     async def plan(self, parent: Parent, state: ParentState | None = None) -> Planned:
         """What a reconcile of the parent would do. `state` is what a process remembers of it, by default nothing.
 
@@ -281,16 +270,12 @@ def render_state(planned: Planned) -> ParentState:
 
 @contextlib.asynccontextmanager
 async def opened(
-    client: DryRunClient,
-    mapper: RESTMapper,
-    options: Options,
-    clock: Clock = SYSTEM,
-    sources: Sources | None = None,
+    client: DryRunClient, mapper: RESTMapper, options: Options, clock: Clock = SYSTEM
 ) -> AsyncIterator[Preview]:
-    """A preview of the templates of the options, or of those of `sources`, whose informers of CRDs and parents have
-    synced, or can't. Raises ApiError and ParentError.
+    """A preview of the templates of the options, whose informers of CRDs and parents have synced, or can't. Raises
+    ApiError and ParentError.
     """
     queue: Queue[ParentKey] = Queue(clock.monotonic)
     shared = SharedInformers(client, mapper, options, Metrics(), queue)
-    async with shared.synced(mapper, sources):
+    async with shared.synced(mapper):
         yield Preview(client, shared, clock)

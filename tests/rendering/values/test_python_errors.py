@@ -78,7 +78,7 @@ def fault(expression: str) -> str:
         ("lookup('v1', 'ConfigMap', 'x', ns='n')", "lookup has no argument ns"),
         ("m(1, 2)", "macro m takes not more than 1 arguments"),
         ("m(y=1)", "macro m has no argument y"),
-        ("3 | batch", "batch needs more arguments: 'linecount'"),
+        ("'a' | replace('a')", "replace needs more arguments: 'new'"),
         ("spec.m.get()", "get was given too many or too few arguments"),
         ("'%d' | format(spec.s)", "format: the format asks for a number with %d, and is given something else"),
         ("'{} {}'.format(1)", "the format asks for more values than it is given"),

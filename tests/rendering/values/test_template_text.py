@@ -71,7 +71,6 @@ USES: dict[str, tuple[str, Any]] = {
     "in a namespace": ("namespace(k=T).k", lambda text: text),
     "unique": ("[T, T] | unique | list", lambda text: [text]),
     "sorted": ("[T, 'A'] | sort(case_sensitive=true)", lambda text: ["A", text]),
-    "in pprint": ("T | pprint", repr),
     "text of a number": ("(T | length | string) ~ ''", lambda text: str(len(text))),
 }
 

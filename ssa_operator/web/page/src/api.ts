@@ -113,13 +113,9 @@ export interface Entry {
   reason?: string;
   before?: string;
   group?: Group;
-  /** The parent, in the timeline of a folder. */
-  parent?: string;
 }
 
-export interface FolderTimeline { folder: string; entries: Record<string, Entry> }
-
-export interface ObjectEvent { type: string; reason: string; note: string; time: string; reporter: string; count?: number; /** In the timeline of a folder. */ parent?: string }
+export interface ObjectEvent { type: string; reason: string; note: string; time: string; reporter: string; count?: number }
 
 export interface Details {
   conditions: Condition[];
@@ -145,7 +141,7 @@ export interface ObjectChange {
   line?: number;
 }
 
-export interface Changes { notes: string[]; problems: string[]; waits: string[]; objects: ObjectChange[]; spec?: string }
+export interface Changes { notes: string[]; problems: string[]; waits: string[]; objects: ObjectChange[] }
 
 export interface Edge { source: string; target: string; label: string; file?: string; line?: number; cycle?: boolean }
 
@@ -174,9 +170,6 @@ export interface TemplateFile {
   hidden?: boolean;
   removed?: boolean;
 }
-
-/** For how many of `counted` parents each line of each file is rendered. */
-export interface LineCounts { digest: string; parents: number; counted: number; files: Record<string, Record<string, number>> }
 
 export interface RenderedFile {
   documents: { kind: string; name: string; line: number; lines: { text: string; line?: number }[]; message?: string }[];
@@ -384,12 +377,4 @@ export async function signOut(): Promise<void> {
   // The operator sees from the referrer for which path the cookie is.
   await fetch(`${UI}logout`, { method: "POST", referrer: `${UI}logout`, referrerPolicy: "same-origin" });
   location.assign(`${UI}login`);
-}
-
-/** The JSON that a dry run answers with. Throws an Error with the operator's words. */
-export async function dryRun<T>(path: string, body: unknown): Promise<T> {
-  const answer = await fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
-  if (answer.status === 401) signIn();
-  if (!answer.ok) throw new Error((await answer.text()).trim() || `the operator answers ${answer.status}`);
-  return (await answer.json()) as T;
 }

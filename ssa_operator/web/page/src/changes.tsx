@@ -1,6 +1,6 @@
-// What an apply would change: now, or with another spec of the parent.
+// What an apply would change now.
 import { useState } from "preact/hooks";
-import { type ChangedField, type Changes, dryRun, type Group, type ObjectChange } from "./api";
+import { type ChangedField, type Changes, type Group, type ObjectChange } from "./api";
 import { now, Source, State } from "./parts";
 import { useRead } from "./read";
 import { age, plural } from "./words";
@@ -25,47 +25,17 @@ export function ChildChanges({ path, child, version }: { path: string; child: st
   return <ChangeList changes={value} nothing="An apply now would change nothing in it." />;
 }
 
-/** What an apply of a parent would change now, and what it would change if its spec was another one. */
+/** What an apply of a parent would change now. */
 export function ParentChanges({ path }: { path: string }) {
   // A dry run of all children is not repeated by itself.
   const [round, setRound] = useState(0);
   const { value, error, at } = useRead<Changes>(`${path}/would-change`, String(round));
-  const [text, setText] = useState<string | null>(null);
-  const [tried, setTried] = useState<{ text: string; changes: Changes | null; error: string } | null>(null);
-  const [busy, setBusy] = useState(false);
-  const spec = text ?? value?.spec ?? "";
-  const run = async () => {
-    setBusy(true);
-    try {
-      setTried({ text: spec, changes: await dryRun<Changes>(`${path}/would-change`, { spec }), error: "" });
-    } catch (failure) {
-      setTried({ text: spec, changes: null, error: (failure as Error).message });
-    }
-    setBusy(false);
-  };
   if (error) return <p class="message" role="alert">{error}</p>;
   if (value === null) return <p class="empty">Asking the API server …</p>;
-  const edited = text !== null && text !== value.spec;
   return (
-    <div class="would">
-      {value.spec !== undefined && (
-        <form class="edit" onSubmit={(event) => { event.preventDefault(); void run(); }}>
-          <label for="spec"><b>Try another spec.</b> <span class="dim">It is rendered and dry-run, and never stored.</span></label>
-          <textarea id="spec" class="mono" spellcheck={false} autocomplete="off" rows={Math.max(4, Math.min(16, spec.split("\n").length))} value={spec}
-            onInput={(event) => setText(event.currentTarget.value)}
-            onKeyDown={(event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); void run(); } }} />
-          <div class="actions">
-            <button type="submit" class="button strong" disabled={busy || !edited}>{busy ? "Running …" : "Dry run"}</button>
-            {(edited || tried) && <button type="button" class="button" onClick={() => { setText(null); setTried(null); }}>Back to the stored spec</button>}
-            {edited && <span class="faint small"><kbd>Ctrl</kbd> <kbd>Enter</kbd></span>}
-          </div>
-        </form>
-      )}
-      <div aria-live="polite">
-        {tried?.error && <p class="refused" role="alert">{tried.error}</p>}
-        {tried?.changes && <><h2 class="part">With {tried.text === spec ? "this" : "the last tried"} spec</h2><ChangeList changes={tried.changes} nothing="It would change nothing." /></>}
-        {!tried && <><h2 class="part">Now <span class="faint">· checked {age(new Date(at).toISOString(), now.value)} ago ·</span> <button type="button" class="plain link" onClick={() => setRound(round + 1)}>check again</button></h2><ChangeList changes={value} nothing="An apply now would change nothing." /></>}
-      </div>
+    <div aria-live="polite">
+      <h2 class="part">Now <span class="faint">· checked {age(new Date(at).toISOString(), now.value)} ago ·</span> <button type="button" class="plain link" onClick={() => setRound(round + 1)}>check again</button></h2>
+      <ChangeList changes={value} nothing="An apply now would change nothing." />
     </div>
   );
 }
@@ -87,14 +57,13 @@ function ChangeList({ changes, nothing }: { changes: Changes; nothing: string })
 
 function OneChange({ change }: { change: ObjectChange }) {
   const [group, word] = RESULTS[change.result] ?? ["unknown", change.result];
-  const own = change.file === EDITED;
   const lines = change.diff.split("\n").filter((line) => line && !line.startsWith("---") && !line.startsWith("+++"));
   return (
     <section class="change" aria-label={`${word} ${change.kind} ${change.name}`}>
-      <div class="what"><State group={group} word={word} /> <b>{change.kind} {change.name}</b><span class="faint small end">{own ? "your edit" : change.file && <Source file={change.file} line={change.line} />}</span></div>
+      <div class="what"><State group={group} word={word} /> <b>{change.kind} {change.name}</b><span class="faint small end">{change.file && <Source file={change.file} line={change.line} />}</span></div>
       {change.message && <p class="dim">{change.message}</p>}
       {change.adopted && <p class="dim">The operator adopts the object.</p>}
-      {change.fields.map((field) => <Field key={field.field} field={field} own={own} />)}
+      {change.fields.map((field) => <Field key={field.field} field={field} />)}
       {change.left.map((left) => <p class="dim small" key={left.field}><code>{left.field}</code> is no longer rendered and stays, because {names(left.managers)} owns it, too</p>)}
       {change.fields.length === 0 && lines.length > 0 && (
         <details open={lines.length <= 24}>
@@ -106,10 +75,7 @@ function OneChange({ change }: { change: ObjectChange }) {
   );
 }
 
-/** What stands for the file of an edited spec. */
-const EDITED = "the edited spec";
-
-function Field({ field, own }: { field: ChangedField; own: boolean }) {
+function Field({ field }: { field: ChangedField }) {
   return (
     <div class="field">
       <code>{field.field}</code>
@@ -117,7 +83,7 @@ function Field({ field, own }: { field: ChangedField; own: boolean }) {
         {field.before !== null && <p class="del"><span aria-hidden="true">− </span><span class="hidden">before: </span>{value(field.before)}</p>}
         {field.after !== null && <p class="add"><span aria-hidden="true">+ </span><span class="hidden">after: </span>{value(field.after)}</p>}
       </div>
-      {!own && <p class="small faint">{cause(field)}</p>}
+      <p class="small faint">{cause(field)}</p>
     </div>
   );
 }

@@ -1,13 +1,13 @@
-// The text of a template file: its problems, how many parents render each line, and what it renders for one of them.
+// The text of a template file: its problems, and what it renders for a parent.
 import { useEffect, useRef } from "preact/hooks";
-import type { FolderPage, LineCounts, Overview, RenderedFile, TemplateFile } from "./api";
+import type { FolderPage, Overview, RenderedFile, TemplateFile } from "./api";
 import { State } from "./parts";
 import { useBeat, useRead } from "./read";
 import { API, go, place, UI, withQuery } from "./router";
-import { number, plural } from "./words";
+import { plural } from "./words";
 
-/** Seconds after which counts are taken again, and parents are rendered again: no stream carries what they change. */
-const COUNTS_BEAT = 20, RENDER_BEAT = 15;
+/** Seconds after which the parents are listed again, and one is rendered again: no stream carries what they change. */
+const LIST_BEAT = 20, RENDER_BEAT = 15;
 
 /** Parents that can be chosen without knowing their name. */
 const CHOICES = 100;
@@ -17,9 +17,7 @@ interface FileProps { name: string; file: TemplateFile; shown: FolderPage }
 /** A file, and beside it what it renders for the parent of the address. */
 export function FileView({ name, file, shown }: FileProps) {
   const { folder, digest = "" } = shown;
-  const path = `${API}folders/${encodeURIComponent(folder)}`;
-  const counts = useRead<LineCounts>(shown.kind ? `${path}/line-counts` : "", `${digest} ${useBeat(COUNTS_BEAT)}`);
-  const parents = useRead<Overview>(shown.kind ? `${API}overview?folder=${encodeURIComponent(folder)}&limit=${CHOICES}` : "", `${useBeat(COUNTS_BEAT)}`);
+  const parents = useRead<Overview>(shown.kind ? `${API}overview?folder=${encodeURIComponent(folder)}&limit=${CHOICES}` : "", `${useBeat(LIST_BEAT)}`);
   const chosen = place.value.query.get("parent") ?? "";
   const address = chosen ? `${API}parents/${[folder, ...chosen.split("/")].map(encodeURIComponent).join("/")}/rendered?file=${encodeURIComponent(name)}` : "";
   const beat = useBeat(RENDER_BEAT);
@@ -31,7 +29,6 @@ export function FileView({ name, file, shown }: FileProps) {
     <>
       <section class="text" aria-label={name} tabIndex={0}>
         <div class="above small">
-          <Counted counts={inUse ? counts.value : null} name={name} />
           {names.length > 0 && (
             <label class="end">Render for{" "}
               <select value={chosen} onChange={(event) => go(withQuery({ parent: event.currentTarget.value }), { replace: true })}>
@@ -41,39 +38,22 @@ export function FileView({ name, file, shown }: FileProps) {
             </label>
           )}
         </div>
-        <Lines name={name} file={file} inUse={inUse && shown.kind !== undefined} counts={inUse ? counts.value : null} rendered={inUse ? rendered.value : null} parent={chosen} />
+        <Lines name={name} file={file} rendered={inUse ? rendered.value : null} parent={chosen} />
       </section>
       {chosen && <Rendered parent={chosen} inUse={inUse} rendered={rendered} />}
     </>
   );
 }
 
-/** What the numbers beside the lines are. */
-function Counted({ counts, name }: { counts: LineCounts | null; name: string }) {
-  const lines = Object.values(counts?.files[name] ?? {});
-  if (counts === null || counts.counted === 0 || lines.length === 0) return null;
-  const unused = lines.filter((count) => count === 0).length;
-  const of = counts.counted < counts.parents ? `the first ${number(counts.counted)} of ${number(counts.parents)}` : number(counts.parents);
-  return (
-    <span class="dim">
-      The number beside a line: the parents that render it, of {of}.{" "}
-      {unused > 0 && <span class="unused">{plural(unused, "line")} {unused === 1 ? "is" : "are"} rendered for none.</span>}
-    </span>
-  );
-}
-
-interface LinesProps { name: string; file: TemplateFile; inUse: boolean; counts: LineCounts | null; rendered: RenderedFile | null; parent: string }
+interface LinesProps { name: string; file: TemplateFile; rendered: RenderedFile | null; parent: string }
 
 /** Each problem stands below its line; the line of the address is marked. */
-function Lines({ name, file, inUse, counts, rendered, parent }: LinesProps) {
+function Lines({ name, file, rendered, parent }: LinesProps) {
   const box = useRef<HTMLDivElement>(null);
   const wanted = Number(place.value.query.get("line") ?? file.problems?.[0]?.line ?? 0);
   useEffect(() => {
     box.current?.querySelector(".marked")?.scrollIntoView({ block: "center" });
   }, [wanted, name]);
-  const of = counts?.files[name];
-  // The column is there before the counts are, so that nothing moves when they come.
-  const counted = inUse && name.endsWith(".j2");
   const problems = [
     ...(file.problems ?? []).map((each) => ({ ...each, waits: false })),
     ...(rendered?.problems ?? []).map((each) => ({ ...each, message: `for ${parent}: ${each.message}`, waits: false })),
@@ -85,19 +65,15 @@ function Lines({ name, file, inUse, counts, rendered, parent }: LinesProps) {
     <>
       {file.hidden && <p class="message">Its values are not shown, because they may be those of a Secret.</p>}
       {file.removed && <p class="message">The file is gone. The last good templates still have it.</p>}
-      <div class={counted ? "code numbered counted" : "code numbered"} ref={box}>
-        {file.lines.map((line, index) => {
-          const count = of?.[index + 1];
-          return (
-            <div key={index} class={`${wrong.has(index + 1) ? "wrong" : ""} ${count === 0 ? "unused" : ""} ${wanted === index + 1 ? "marked" : ""}`}>
-              <span class="g">{index + 1}</span>
-              {counted && <span class="count" title={count === undefined ? undefined : count === 0 ? "No parent renders this line" : `Rendered for ${plural(count, "parent")}`}>{count === undefined ? "" : number(count)}</span>}
-              <span>{line || " "}</span>
-              {problems.filter((each) => each.line === index + 1).map((each) => <p key={each.message} class={each.waits ? "problem waits" : "problem"}>{each.message}</p>)}
-            </div>
-          );
-        })}
-        {beyond.map((problem) => <div key={problem.message} class="wrong marked"><span class="g">{problem.line}</span>{counted && <span class="count" />}<p class="problem">{problem.message}</p></div>)}
+      <div class="code numbered" ref={box}>
+        {file.lines.map((line, index) => (
+          <div key={index} class={`${wrong.has(index + 1) ? "wrong" : ""} ${wanted === index + 1 ? "marked" : ""}`}>
+            <span class="g">{index + 1}</span>
+            <span>{line || " "}</span>
+            {problems.filter((each) => each.line === index + 1).map((each) => <p key={each.message} class={each.waits ? "problem waits" : "problem"}>{each.message}</p>)}
+          </div>
+        ))}
+        {beyond.map((problem) => <div key={problem.message} class="wrong marked"><span class="g">{problem.line}</span><p class="problem">{problem.message}</p></div>)}
       </div>
     </>
   );

@@ -4,7 +4,7 @@ import { type FolderGraph, type FolderPage, open, reader, type TemplateFile } fr
 import { FileView } from "./file";
 import type { Layout } from "./layers";
 import { Bar, Copy, now, State, useKeys } from "./parts";
-import { API, folderAddress, go, place, ROLLOUT, TIMELINE, UI, withQuery } from "./router";
+import { API, folderAddress, go, place, ROLLOUT, UI, withQuery } from "./router";
 import { age, command, curl, labelParts, plural } from "./words";
 
 type Tab = "files" | "graph" | "changes";
@@ -84,7 +84,6 @@ function Head({ shown, tab }: { shown: FolderPage; tab: Tab }) {
       </div>
       <div class="facts">
         {shown.digest && <span title="Identifies the templates in use">templates <code>{shown.digest}</code>{shown.loaded && ` loaded ${age(shown.loaded, now.value)} ago`}</span>}
-        <a class="link" href={`${folderAddress(shown.folder)}${TIMELINE}`}>last hour</a>
         {shown.rollout && <a class="link" href={`${folderAddress(shown.folder)}${ROLLOUT}`}>rollout</a>}
         <a class="link" href={`${UI}?folder=${encodeURIComponent(shown.folder)}`}>{plural(shown.parents ?? 0, "parent")}</a>
         {(tab !== "graph" || shown.kind) && <Copy text={tab === "graph" ? command("graph", shown.kind!.toLowerCase()) : tab === "files" ? command("check") : curl(`${API}folders/${encodeURIComponent(shown.folder)}`, reader.value !== "")}>Copy as command</Copy>}

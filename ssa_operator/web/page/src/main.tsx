@@ -4,8 +4,7 @@ import { OverviewPage } from "./overview";
 import { ParentPage } from "./parent";
 import { Help } from "./parts";
 import { RolloutView } from "./rollout";
-import { onLink, place, ROLLOUT, TIMELINE, UI } from "./router";
-import { FolderTimelinePage } from "./timeline";
+import { onLink, place, ROLLOUT, UI } from "./router";
 
 function App() {
   const { path } = place.value;
@@ -14,7 +13,6 @@ function App() {
   return (
     <>
       {room === "parents" && key ? <ParentPage key={key} address={key} />
-        : room === "folders" && key.endsWith(TIMELINE) ? <FolderTimelinePage key={key} folder={key.slice(0, -TIMELINE.length)} />
         : room === "folders" && key.endsWith(ROLLOUT) ? <RolloutView key={key} folder={key.slice(0, -ROLLOUT.length)} />
         : room === "folders" && key ? <FolderView key={key} folder={key} />
         : <OverviewPage key="overview" />}

@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Folder, type Group, type Overview, open, type ParentRow } from "./api";
 import { Bar, Copy, Line, now, Source, State, useKeys } from "./parts";
 import { Phase } from "./rollout";
-import { API, folderAddress, go, parentAddress, place, ROLLOUT, TIMELINE, UI, withQuery } from "./router";
+import { API, folderAddress, go, parentAddress, place, ROLLOUT, UI, withQuery } from "./router";
 import { age, clock, command, located, number, plural, shortened } from "./words";
 
 const PAGE = 50;
@@ -147,7 +147,7 @@ function FolderLink({ name, label, folder, chosen }: { name: string; label: stri
         <span>{label}</span><span class="num dim">{number(folder.parents ?? 0)}</span>
         <svg class="split" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">{parts(counts)}</svg>
       </a>
-      {name && <p class="small"><a class="link" href={folderAddress(name)} aria-label={`Templates of ${name}`}>templates</a> <a class="link" href={`${folderAddress(name)}${TIMELINE}`} aria-label={`Last hour of ${name}`}>last hour</a>{folder.digest && <span class="faint end" title={`The templates in use, ${folder.digest}, were loaded at ${folder.loaded}`}><code>{folder.digest.slice(0, 6)}</code><span class="hidden"> loaded</span> · {age(folder.loaded, now.value)}<span class="hidden"> ago</span></span>}</p>}
+      {name && <p class="small"><a class="link" href={folderAddress(name)} aria-label={`Templates of ${name}`}>templates</a>{folder.digest && <span class="faint end" title={`The templates in use, ${folder.digest}, were loaded at ${folder.loaded}`}><code>{folder.digest.slice(0, 6)}</code><span class="hidden"> loaded</span> · {age(folder.loaded, now.value)}<span class="hidden"> ago</span></span>}</p>}
     </div>
   );
 }

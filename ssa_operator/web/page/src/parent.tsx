@@ -7,7 +7,7 @@ import { Conditions, Events, Readiness } from "./details";
 import { useFlash } from "./overview";
 import { Age, Bar, Copy, groupOf, now, Source, State, stateWord, useKeys } from "./parts";
 import { useBeat, useRead } from "./read";
-import { API, folderAddress, go, place, templateAddress, TIMELINE, UI, withQuery } from "./router";
+import { API, go, place, templateAddress, UI, withQuery } from "./router";
 import { Band, History } from "./timeline";
 import { arcs, conditionOf, groupOfParent, named, ROW, type TreeRow, treeRows, windowOf } from "./tree";
 import { age, clock, command, curl, kindOf, kubectl, located, number, shortened } from "./words";
@@ -88,8 +88,7 @@ export function ParentPage({ address }: { address: string }) {
             ? <Child key={row.key} path={path} parent={shown} row={row} needs={needs} onClose={() => select("")} onSelect={select} />
             : selected && shown.left ? <section class="side"><p class="empty">Reading the objects …</p></section>
             : <Side path={path} shown={shown} tab={tab} details={details} onSelect={select} />}
-          <Band entries={shown.timeline} events={details.value?.events ?? NO_EVENTS} present={present(shown)} onSelect={select}
-            link={{ href: `${folderAddress(folder)}${TIMELINE}`, word: `all of ${folder.split(".")[0]}` }} />
+          <Band entries={shown.timeline} events={details.value?.events ?? NO_EVENTS} present={present(shown)} onSelect={select} />
         </main>
       )}
     </>

@@ -2,7 +2,7 @@
 import { useEffect, useMemo } from "preact/hooks";
 import { open, reader, type RolloutFile, type RolloutPage, type RolloutParent, type RolloutWave } from "./api";
 import { Age, Bar, Copy, State, useKeys } from "./parts";
-import { API, folderAddress, go, parentAddress, place, ROLLOUT, TIMELINE, UI, withQuery } from "./router";
+import { API, folderAddress, go, parentAddress, place, ROLLOUT, UI, withQuery } from "./router";
 import { clock, command, curl, located, number, plural } from "./words";
 
 /** Of more parents, a stretch of the bar is filled by share. */
@@ -83,7 +83,6 @@ function Head({ shown }: { shown: RolloutPage }) {
       </div>
       <div class="facts">
         <a class="link" href={folderAddress(folder)}>templates</a>
-        <a class="link" href={`${folderAddress(folder)}${TIMELINE}`}>last hour</a>
         <a class="link" href={`${UI}?folder=${encodeURIComponent(folder)}`}>{plural(parents, "parent")}</a>
         <Copy text={phase === "None" ? curl(`${folderAddress(folder).replace(UI, API)}${ROLLOUT}`, reader.value !== "") : command("rollout", "status", folder)}>Copy as command</Copy>
       </div>

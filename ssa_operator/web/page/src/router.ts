@@ -34,9 +34,6 @@ export function withQuery(changes: Record<string, string>): string {
   return place.value.path + (text ? `?${text}` : "");
 }
 
-/** How the address of a folder's timeline ends. */
-export const TIMELINE = "/timeline";
-
 /** How the address of a folder's rollout ends. */
 export const ROLLOUT = "/rollout";
 

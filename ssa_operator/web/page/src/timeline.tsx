@@ -1,11 +1,9 @@
 // What happened in the last hour: a band to look at, and the same in words.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { type Entry, type FolderTimeline, type Group, type ObjectEvent, open, reader } from "./api";
+import type { Entry, Group, ObjectEvent } from "./api";
 import { apart, endAround, HOUR, type Lane, type Mark, marks, segments, SPANS, spanSince, ticks, zoomed } from "./band";
-import { Bar, Copy, now, State, useKeys } from "./parts";
-import { useBeat, useRead } from "./read";
-import { API, go, parentAddress, UI } from "./router";
-import { age, clock, curl, plural } from "./words";
+import { now, State } from "./parts";
+import { age, clock, plural } from "./words";
 
 const LANES: Record<Lane, string> = { ready: "Ready", reconciles: "Reconciles", others: "Others", events: "Events" };
 const LANE = 24, TOP = 22, MARK = 14, EDGE = 8;
@@ -13,13 +11,12 @@ const LANE = 24, TOP = 22, MARK = 14, EDGE = 8;
 interface BandProps {
   entries: Record<string, Entry>;
   events: ObjectEvent[];
-  /** The parent's condition Ready, undefined for the timeline of a folder. */
-  present?: { group: Group; reason: string; since: number };
-  link?: { href: string; word: string };
-  onSelect?: (child: string) => void;
+  /** The parent's condition Ready. */
+  present: { group: Group; reason: string; since: number };
+  onSelect: (child: string) => void;
 }
 
-export function Band({ entries, events, present, link, onSelect }: BandProps) {
+export function Band({ entries, events, present, onSelect }: BandProps) {
   const time = now.value / 1000;
   const [chosen, setSpan] = useState<number | null>(null);
   const [end, setEnd] = useState<number | null>(null);
@@ -35,12 +32,11 @@ export function Band({ entries, events, present, link, onSelect }: BandProps) {
     return () => observer.disconnect();
   }, []);
   const found = useMemo(() => marks(entries, events), [entries, events]);
-  const oldest = Math.min(found[0]?.at ?? time, present?.since ?? time);
+  const oldest = Math.min(found[0]?.at ?? time, present.since);
   const span = chosen ?? spanSince(oldest, time);
   const to = Math.max(time - HOUR + span, Math.min(end ?? time, time)), from = to - span;
   const x = (at: number) => ((at - from) / span) * Math.max(1, width - EDGE);
-  const lanes = (Object.keys(LANES) as Lane[]).filter((lane) => lane !== "ready" || present !== undefined)
-    .filter((lane) => lane !== "events" || events.length > 0);
+  const lanes = (Object.keys(LANES) as Lane[]).filter((lane) => lane !== "events" || events.length > 0);
   const y = (lane: Lane) => TOP + lanes.indexOf(lane) * LANE;
   const drawn = apart(found.filter((each) => each.until >= from && each.at <= to && lanes.includes(each.lane)), x, 4, selected);
   const mark = found.find((each) => each.id === selected);
@@ -62,7 +58,7 @@ export function Band({ entries, events, present, link, onSelect }: BandProps) {
     "+": () => zoom(1), "=": () => zoom(1), "-": () => zoom(-1),
     0: () => { setSpan(null); setEnd(null); },
     Escape: () => (selected ? setSelected("") : box.current?.blur()),
-    Enter: () => mark?.entry?.child && onSelect?.(mark.entry.child),
+    Enter: () => mark?.entry?.child && onSelect(mark.entry.child),
   };
   const onKey = (event: KeyboardEvent) => {
     const act = keys[event.key];
@@ -96,7 +92,7 @@ export function Band({ entries, events, present, link, onSelect }: BandProps) {
             const at = x(tick.at), anchor = at > width - 48 ? "end" : at < 40 ? "start" : "middle";
             return <g key={tick.label}><path class="grid" d={`M${at.toFixed(1)} ${TOP - 6}V${height}`} /><text x={at} y="12" text-anchor={anchor}>{tick.label}</text></g>;
           })}
-          {present && segments(found, present, time).map((each) => {
+          {segments(found, present, time).map((each) => {
             const left = Math.max(0, x(each.from)), right = Math.min(width - EDGE, x(each.to));
             return right > 0 && left < width && <rect key={each.from} class={`bar-${each.group}`} x={left} y={y("ready") + 4 + (MARK - BARS[each.group]) / 2} width={Math.max(2, right - left - 1)} height={BARS[each.group]} rx="2"><title>{each.reason}</title></rect>;
           })}
@@ -106,7 +102,6 @@ export function Band({ entries, events, present, link, onSelect }: BandProps) {
       <div class="said small">
         <p aria-live="polite">{mark ? <Said mark={mark} onSelect={onSelect} /> : <span class="faint">{found.length === 0 ? "Nothing happened in the last hour, as far as this process has seen." : "Choose a mark to read what happened."}</span>}</p>
         <span class="spans end" role="group" aria-label="Length of the band">
-          {link && <a class="link" href={link.href}>{link.word}</a>}
           {SPANS.filter((each) => [3600, 900, 300, 60].includes(each)).map((each) => (
             <button type="button" key={each} class={each === span ? "chip on" : "chip"} aria-pressed={each === span} onClick={() => { setSpan(each); setEnd(mark ? endAround(mark.at, each, time) : null); }}>
               {each === HOUR ? "1 h" : `${each / 60} min`}
@@ -184,38 +179,28 @@ function What({ entry, onSelect, short = false }: { entry: Entry; onSelect: Band
   );
 }
 
-/** A Kubernetes Event. */
-function Told({ event }: { event: ObjectEvent }) {
-  return <>{event.type === "Warning" ? <State group="failed" word={event.reason} /> : <b>{event.reason}</b>}{event.count && <span class="faint"> × {event.count}</span>} <span class="dim">{event.note}</span> <span class="faint">{event.reporter}</span></>;
-}
-
 function Object_({ entry, onSelect }: { entry: { object: string; child: string }; onSelect: BandProps["onSelect"] }) {
-  return onSelect && entry.child ? <button type="button" class="plain link" onClick={() => onSelect(entry.child)}>{entry.object}</button> : <>{entry.object}</>;
+  return entry.child ? <button type="button" class="plain link" onClick={() => onSelect(entry.child)}>{entry.object}</button> : <>{entry.object}</>;
 }
 
 /** The same in words, the newest first. With `child`, what concerns that object alone. */
-export function History({ entries, child = "", onSelect, parents = false, events }: { entries: Record<string, Entry>; child?: string; /** Kubernetes Events to stand among the entries. */ events?: ObjectEvent[]; onSelect?: BandProps["onSelect"]; parents?: boolean }) {
+export function History({ entries, child = "", onSelect }: { entries: Record<string, Entry>; child?: string; onSelect: BandProps["onSelect"] }) {
   const [all, setAll] = useState(false);
   const opened = useRef(Date.now() / 1000);
   /** Whether it has just been added. */
   const fresh = (entry: Entry): boolean => (entry.until ?? entry.at) > opened.current && now.value / 1000 - (entry.until ?? entry.at) < 2;
-  const found: [string, Entry, ObjectEvent?][] = Object.entries(entries).filter(([, each]) => !child || each.child === child || each.did?.some((done) => done.child === child));
-  for (const event of events ?? []) {
-    const at = Date.parse(event.time) / 1000;
-    if (now.value / 1000 - at < HOUR) found.push([`${event.time}${event.parent}${event.note}`, { kind: "change", at, parent: event.parent ?? "" }, event]);
-  }
-  found.sort(([id, one], [next, other]) => (other.until ?? other.at) - (one.until ?? one.at) || Number(next) - Number(id) || 0);
+  const found = Object.entries(entries).filter(([, each]) => !child || each.child === child || each.did?.some((done) => done.child === child));
+  found.sort(([id, one], [next, other]) => (other.until ?? other.at) - (one.until ?? one.at) || Number(next) - Number(id));
   if (found.length === 0) return <p class="empty">{child ? "No reconcile changed it in the last hour, and no other manager did." : "Nothing happened in the last hour, as far as this process has seen."}</p>;
   const shown = all ? found : found.slice(0, SHOWN);
   return (
     <>
-    <ol class={parents ? "history many" : "history"} aria-label="What happened, the newest first">
-      {shown.map(([id, entry, event]) => (
+    <ol class="history" aria-label="What happened, the newest first">
+      {shown.map(([id, entry]) => (
         <li key={id} class={fresh(entry) ? "flash" : undefined}>
           <span class="num faint" title={`${age(new Date(entry.at * 1000).toISOString(), now.value)} ago`}>{clock(entry.until ?? entry.at)}</span>
-          {parents && entry.parent && <a class="link" href={`${UI}${parentAddress(entry.parent)}`}>{entry.parent.split("/").slice(1).join("/")}</a>}
           <div>
-            {event ? <Told event={event} /> : <What entry={entry} onSelect={onSelect} />}
+            <What entry={entry} onSelect={onSelect} />
             {entry.did?.filter((each) => !child || each.child === child).map((each) => (
               <p key={`${each.child}${each.result}`} class="dim"><span class={each.result === "failed" ? "s failed" : ""}>{VERBS[each.result]}</span> <Object_ entry={each} onSelect={onSelect} />{each.reason && <span class="faint">: {each.reason}</span>}</p>
             ))}
@@ -231,38 +216,3 @@ export function History({ entries, child = "", onSelect, parents = false, events
 
 /** Entries that a history shows at first. */
 const SHOWN = 50;
-
-/** What happened to all parents of a folder. */
-export function FolderTimelinePage({ folder }: { folder: string }) {
-  const stream = useMemo(() => open<FolderTimeline>(`${API}folders/${encodeURIComponent(folder)}/timeline?stream=1`), [folder]);
-  useEffect(() => stream.close, [stream]);
-  const shown = stream.value.value;
-  const read = useRead<{ events: ObjectEvent[]; notes: string[] }>(`${API}folders/${encodeURIComponent(folder)}/events`, `${useBeat(EVENTS_BEAT)}`);
-  const events = read.value?.events ?? NO_EVENTS;
-  useKeys({ Escape: () => go("") });
-  useEffect(() => {
-    document.title = `${folder} · last hour · ssa-operator`;
-  }, [folder]);
-  return (
-    <>
-      <Bar crumbs={<><a href={UI}>Overview</a><i aria-hidden="true">/</i><a href={`${UI}?folder=${encodeURIComponent(folder)}`}>{folder.split(".")[0]}</a><i aria-hidden="true">/</i><b aria-current="page">Last hour</b></>} connection={stream.connection.value} search="" onSearch={(text) => go(`?text=${encodeURIComponent(text)}`)} />
-      {stream.error.value && <p class="banner" role="alert">{stream.error.value}</p>}
-      {shown === null ? <main class="empty"><h1 class="hidden">{folder}</h1>{stream.error.value ? <a class="link" href={UI}>All folders</a> : "Waiting for the operator …"}</main> : (
-        <main class="hour">
-          <section class="head"><div><h1>{folder}</h1><p class="why dim">What happened to its parents in the last hour.</p></div>
-            <div class="facts"><Copy text={curl(`${API}folders/${encodeURIComponent(folder)}/timeline`, reader.value !== "")}>Copy as command</Copy></div></section>
-          <div class="scroll">
-            {[...(read.value?.notes ?? []), read.error].filter(Boolean).map((note) => <p class="message" key={note}>{note}</p>)}
-            <History entries={shown.entries} events={events} parents />
-          </div>
-          <Band entries={shown.entries} events={events} />
-        </main>
-      )}
-    </>
-  );
-}
-
-const NO_EVENTS: ObjectEvent[] = [];
-
-/** Seconds after which Events are read again: an Event changes no object. */
-const EVENTS_BEAT = 20;
