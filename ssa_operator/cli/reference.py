@@ -15,7 +15,7 @@ from jinja2.filters import FILTERS as JINJA_FILTERS
 from jinja2.tests import TESTS as JINJA_TESTS
 
 from ssa_operator.operator.metrics import Metrics
-from ssa_operator.rendering.jinja import filters, functions, suggestions
+from ssa_operator.rendering.jinja import filters, functions
 from ssa_operator.tools.editor import vocabulary
 from ssa_operator.tools.findings.codes import CODES
 
@@ -84,8 +84,7 @@ def _templates(_: Any) -> Iterator[str]:
     jinja = sorted(functions.FUNCTIONS.keys() - vocabulary.own_functions().keys())
     yield f"Jinja's own: {_names(jinja)}, `namespace` ([Jinja]({_JINJA}#list-of-global-functions))."
     yield "These names of Jinja can't be used:"
-    removed = {**functions.REMOVED, **suggestions.REMOVED_FILTERS}
-    yield table(("name", "reason"), ((f"`{name}`", text) for name, text in sorted(removed.items())))
+    yield table(("name", "reason"), ((f"`{name}`", text) for name, text in sorted(functions.REMOVED.items())))
     yield "## Filters"
     yield _calls("filter", vocabulary.own_filters())
     known = sorted((filters.FILTERS.keys() & JINJA_FILTERS.keys()) - {"tojson"})

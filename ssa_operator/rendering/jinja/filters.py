@@ -32,7 +32,6 @@ from ssa_operator.objects.scalars import moment_of, parse_duration
 from ssa_operator.rendering.jinja.functions import REMOVED, fail
 from ssa_operator.rendering.jinja.method_calls import call_string_method, check_path, joined, percent_format
 from ssa_operator.rendering.jinja.strategic_merge import merge
-from ssa_operator.rendering.jinja.suggestions import REMOVED_FILTERS
 from ssa_operator.rendering.jinja.text_filters import (
     bytes_of,
     from_json,
@@ -120,11 +119,12 @@ _KEPT_AS_VALUE = re.compile(f"({RESERVED.pattern}|{re.escape(PREFIX)})")
 marks, and the prefix of the operator's annotations instructs the operator in template text only.
 """
 _TEXTUAL = frozenset({
-    "capitalize", "e", "escape", "forceescape", "lower", "replace", "title", "truncate", "upper", "wordcount",
+    "capitalize", "center", "e", "escape", "forceescape", "lower", "replace", "striptags", "title", "truncate", "upper",
+    "urlize", "wordcount", "wordwrap",
 })  # fmt: skip
 """Filters of text: a value that isn't a string reaches them as text in a manifest, not as Python's str()."""
 _DIGESTS = frozenset({"md5", "sha256"})
-_WRITES_REPR = frozenset({"replace", "urlencode"})
+_WRITES_REPR = frozenset({"pprint", "replace", "urlencode", "urlize", "xmlattr"})
 """Filters that write values with Python's repr(): only plain data reaches them, because the repr of other values
 contains addresses.
 """
@@ -418,16 +418,45 @@ def _orderable(name: str, function: Callable[..., Any], args: tuple[Any, ...], k
     return items
 
 
+_TAG = 256
+"""The size of a tag that `striptags` removes."""
+
+_WIDTH = 79
+"""The width of `wordwrap` by default."""
+
+_RUNS = re.compile(r"\s+|\S+")
+
+
+def _runs(text: str) -> list[tuple[int, bool]]:
+    """The lengths of the words and of the blanks between them, each with whether it is blanks."""
+    return [(len(run), run.isspace()) for run in _RUNS.findall(text)]
+
+
 def _check_size(name: str, subject: Any, rest: tuple[Any, ...]) -> None:
     """Raise LimitError for arguments with which a filter would exceed the limits."""
     budget = limits.current()
+    numbers = [number for number in rest if type(number) is int]
     texts = [text for text in rest if isinstance(text, str)]
     match name:
+        case "center" | "batch" | "slice":
+            budget.produce(max(numbers, default=0))
         case "round":
-            if any(type(number) is int and abs(number) > _SPACES_LIMIT for number in rest):
+            if any(abs(number) > _SPACES_LIMIT for number in numbers):
                 raise LimitError(f"a precision of more than {_SPACES_LIMIT} is too large")
         case "replace" if len(texts) >= 2 and isinstance(subject, str):
             budget.produce(len(subject) + subject.count(texts[0]) * len(texts[1]))
+        case "striptags":
+            budget.produce(limits.size_of(subject))
+            budget.spend(_TAG * subject.count("<"))
+        case "wordwrap":
+            budget.produce(limits.size_of(subject) * (1 + len(texts[0] if texts else "")))
+            # Its time is quadratic in the length of a run of blanks, and each line copies the rest of a long word.
+            width = max(numbers[0] if numbers else _WIDTH, 1)
+            runs = _runs(subject)
+            budget.read(sum(size**2 // (1 if blank else width) for size, blank in runs), limits.ORDER_LIMIT)
+        case "urlize":
+            budget.produce(limits.size_of(subject))
+            budget.read(sum(size**2 for size, _ in _runs(subject)))
         case _ if name in _READS_PATHS:
             budget.produce(limits.size_of(subject))
             for text in texts:
@@ -508,7 +537,7 @@ def _plain_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]
             limits.current().produce(len(result))
         if isinstance(result, str):
             limits.current().produce(len(result))
-            return str(result)  # escape and its like give Markup
+            return str(result)  # escape, urlize and their like give Markup
         return result
 
     if passed:
@@ -687,7 +716,7 @@ def _filters() -> Iterator[tuple[str, Callable[..., Any]]]:
         "map": _mapping_filter(_plain_filter("map", JINJA_FILTERS["map"])),
     }
     for name, filtered in made.items():
-        if name not in REMOVED and name not in REMOVED_FILTERS:
+        if name not in REMOVED:
             reading = _item_reading_filter(filtered) if name in _READS_ITEMS else filtered
             yield name, _with_secrecy(reading, Secrecy.DIGEST) if name in _DIGESTS else reading
     yield from _ACCEPT_TRACKED.items()

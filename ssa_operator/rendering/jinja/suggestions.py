@@ -54,20 +54,7 @@ _QUOTE = (
     "always a string"
 )
 
-REMOVED_FILTERS: Mapping[str, str] = {
-    "batch": "write list[i:i + 3] in {% for i in range(0, list | length, 3) %}",
-    "center": "write x.center(20)",
-    "pprint": "write x | tojson",
-    "slice": "write list[start:end]",
-    "striptags": "it is for HTML; write x | regex_replace('<[^>]*>', '')",
-    "urlize": "it writes HTML, which no manifest needs",
-    "wordwrap": "a text in a manifest needs no line breaks",
-    "xmlattr": "it writes HTML, which no manifest needs",
-}
-"""Filters of Jinja for HTML and reports, which templates don't have."""
-
 _FILTERS: Mapping[str, str] = {
-    **REMOVED_FILTERS,
     "bool": "a value keeps its type; compare with == 'true' if it is a string",
     "coalesce": "write a | default(b) | default(c)",
     "dict2items": "write mapping | items",
@@ -88,7 +75,7 @@ _FILTERS: Mapping[str, str] = {
     "trimPrefix": "write x.removeprefix('...')",
     "trunc": "write x[:63], or k8s_name for a legal name of an object",
 }
-"""Filters of Helm, Sprig, Ansible and Jinja without a namesake that does the same."""
+"""Filters of Helm, Sprig and Ansible without a namesake that does the same."""
 
 _NAMES: Mapping[str, str] = {
     "Capabilities": "use api_available(apiVersion, kind) and kubernetes_version",

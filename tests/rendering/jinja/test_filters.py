@@ -13,10 +13,8 @@ import pytest
 import yaml
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
-from jinja2.filters import FILTERS as JINJA_FILTERS
 
 from ssa_operator.rendering.jinja.filters import k8s_name
-from ssa_operator.rendering.jinja.suggestions import REMOVED_FILTERS
 from ssa_operator.rendering.jinja.templates import LoadError
 from ssa_operator.rendering.yaml.to_yaml import yaml_text
 from tests.rendering.hostile_values import HOSTILE_VALUES
@@ -274,21 +272,6 @@ def test_no_filter_turns_a_value_into_yaml(expression: str) -> None:
 def test_filters_of_chance_are_refused_at_load() -> None:
     with pytest.raises(LoadError, match=r"a\.yaml\.j2:5: random gives another item each time"):
         problem(HEAD + "v: {{ [1, 2] | random }}\n")
-
-
-@pytest.mark.parametrize("name", sorted(REMOVED_FILTERS))
-def test_filters_for_html_and_reports_are_refused_with_what_to_write(name: str) -> None:
-    assert name in JINJA_FILTERS
-    with pytest.raises(LoadError) as error:
-        problem(HEAD + f"v: {{{{ spec.t | {name} }}}}\n")
-    assert str(error.value).endswith(f"a.yaml.j2:5: No filter named '{name}'; {REMOVED_FILTERS[name]}")
-
-
-def test_what_stands_for_a_removed_filter_is_in_the_language() -> None:
-    assert value("'x'.center(5)") == "  x  "
-    assert value("'<b>x</b>' | regex_replace('<[^>]*>', '')") == "x"
-    parts = "{% for i in range(0, spec.l | length, 3) %}{{ spec.l[i:i + 3] | join }};{% endfor %}"
-    assert field(f"v: {parts}\n", {"l": [1, 2, 3, 4]}) == "123;4;"
 
 
 def test_other_filters_of_jinja_are_there() -> None:
