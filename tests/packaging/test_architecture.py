@@ -33,7 +33,7 @@ def defined(module: Path) -> set[str]:
 def test_every_module_and_folder_that_the_architecture_page_names_exists() -> None:
     named = {*_MODULE.findall(ARCHITECTURE), *_FOLDER.findall(ARCHITECTURE)}
     assert len(named) > 30
-    roles = {"rules.py", "memory.py", "requests.py"}
+    roles = {"rules.py", "requests.py"}
     missing = [path for path in sorted(named - roles) if not (PACKAGE / path).exists() and not (ROOT / path).exists()]
     assert missing == []
 
