@@ -85,7 +85,7 @@ def test_each_metric_and_label_of_an_expression_is_in_the_reference(expression: 
 
 
 def test_each_value_that_an_alert_selects_is_named_in_the_description_of_its_metric() -> None:
-    page = (ROOT / "docs" / "reference" / "metrics.md").read_text()
+    page = reference.text("metrics", None)
     found = 0
     for rule in RULES:
         for name, label, value in re.findall(r'(\w+)\{(\w+)="(\w+)"\}', rule["expr"]):
