@@ -11,6 +11,7 @@ import promql_parser
 import pytest
 import yaml
 
+from ssa_operator.cli import reference
 from tests.operator.harness import ROOT
 from tests.operator.test_metrics import described, served_metrics
 
