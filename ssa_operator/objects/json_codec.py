@@ -52,6 +52,11 @@ NOTHING: Mapping[Any, Any] = MappingProxyType({})
 """An empty mapping that many values share."""
 
 
+def pointer_part(name: str) -> str:
+    """A name as a part of a JSON pointer (RFC 6901)."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
 class EncodedMapping(Mapping[str, Any]):
     """A mapping of JSON data that is kept for a long time and rarely read: it takes a fifth of the memory of the
     decoded values. Each access decodes it.
