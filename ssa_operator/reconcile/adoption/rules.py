@@ -24,7 +24,7 @@ from typing import Any
 from ssa_operator.objects.annotations import LAST_APPLIED
 from ssa_operator.objects.field_set import FieldSet, lacking, select, union, without_fields
 from ssa_operator.objects.identity import Identity, split_api_version
-from ssa_operator.objects.json_codec import decode_text, encode
+from ssa_operator.objects.json_codec import decode_text, encode, mapping
 from ssa_operator.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject, OwnerReference
 from ssa_operator.objects.managed_fields import (
     entry_owner,
@@ -254,14 +254,9 @@ def _last_applied(live: LiveObject) -> Any:
         body = {}
     if not body or not isinstance(body, dict):
         return {}
-    metadata = _mapping(body.get("metadata"))
-    annotations = {**_mapping(metadata.get("annotations")), LAST_APPLIED: text}
+    metadata = mapping(body.get("metadata"))
+    annotations = {**mapping(metadata.get("annotations")), LAST_APPLIED: text}
     return {**body, "metadata": {**metadata, "annotations": annotations}}
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    """The value if it is a mapping, else an empty one: anyone may write the annotation."""
-    return value if isinstance(value, Mapping) else {}
 
 
 # Rows of the tables in reconcile.decide.
