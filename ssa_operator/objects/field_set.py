@@ -248,10 +248,14 @@ def _changed(fields: FieldSet, before: object, after: object, prefix: Path) -> I
 def lacking(fields: FieldSet, body: object, kept: FieldSet = NOTHING) -> FieldSet:
     """The outermost fields of a set that neither a body nor the set `kept` has. A body has no positions in lists."""
     found: dict[str, FieldSet] = {}
-    part_of = reader(body, ABSENT, merged=True)
+    # The fields of mappings are read without a call: each apply asks for all fields of its manifest.
+    mapping = body if isinstance(body, (dict, Mapping)) else None
+    part_of = reader(body, ABSENT, merged=True) if mapping is None else None
     for step, below in fields.items():
         if step != ".":
-            part = part_of(step)
+            part = part_of(step) if part_of is not None else ABSENT
+            if mapping is not None and step.startswith("f:"):
+                part = mapping.get(step[2:], ABSENT)
             if part is ABSENT and step not in kept:
                 found[step] = {}
             elif below:
