@@ -22,7 +22,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from ssa_operator.objects.annotations import LAST_APPLIED
-from ssa_operator.objects.field_set import FieldSet, lacking, select, union, without_fields
+from ssa_operator.objects.field_set import lacking, select, union, without_fields
 from ssa_operator.objects.identity import Identity, split_api_version
 from ssa_operator.objects.json_codec import decode_text, encode, mapping
 from ssa_operator.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject, OwnerReference
@@ -148,17 +148,7 @@ def adopt_fields_patch(live: LiveObject, api_version: str, former: AbstractSet[s
     `api_version` is that of the manifest. Only entries of one version can be joined: that of the operator's own entry,
     otherwise the manifest's. Fields of entries in other versions have no manager afterwards, as in csaupgrade.
     """
-    kept: list[dict[str, Any]] = []
-    adopted: list[dict[str, Any]] = []
-    for entry in managed_entries(live):
-        if not entry.get("subresource") and _is_former(entry, former):
-            adopted.append(entry)
-        elif not entry.get("subresource") and entry.get("manager") == UNMANAGED:
-            recorded, rest = select(entry["fieldsV1"], _last_applied(live))
-            adopted += [{**entry, "fieldsV1": recorded}] if recorded else []
-            kept += [{**entry, "fieldsV1": rest}] if rest else []
-        else:
-            kept.append(entry)
+    adopted, kept = _former_and_others(live, former)
     if not adopted:
         return None
     own = [entry for entry in kept if entry_owner(entry).is_operator]
@@ -203,7 +193,8 @@ def without_former_fields(
     real apply removes them, because the operator adopts them before it.
     """
     adopted, kept = _former_and_others(live, former)
-    obsolete = lacking(union(adopted), manifest.body, union(kept))
+    of_former, of_others = (union([entry["fieldsV1"] for entry in entries]) for entries in (adopted, kept))
+    obsolete = lacking(of_former, manifest.body, of_others)
     return LiveObject.of(without_fields(applied.body, obsolete)) if obsolete else applied
 
 
@@ -217,20 +208,19 @@ def former_managers(live: LiveObject, former: AbstractSet[str] = frozenset()) ->
     return tuple(dict.fromkeys([*names, *unmanaged]))
 
 
-def _former_and_others(live: LiveObject, former: AbstractSet[str]) -> tuple[list[FieldSet], list[FieldSet]]:
-    """The field sets of an object's former managers, and those of all others."""
-    adopted: list[FieldSet] = []
-    kept: list[FieldSet] = []
+def _former_and_others(live: LiveObject, former: AbstractSet[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The entries of an object's former managers, and those of all others."""
+    adopted: list[dict[str, Any]] = []
+    kept: list[dict[str, Any]] = []
     for entry in managed_entries(live):
-        fields = entry["fieldsV1"]
         if not entry.get("subresource") and _is_former(entry, former):
-            adopted.append(fields)
+            adopted.append(entry)
         elif not entry.get("subresource") and entry.get("manager") == UNMANAGED:
-            recorded, rest = select(fields, _last_applied(live))
-            adopted.append(recorded)
-            kept.append(rest)
+            recorded, rest = select(entry["fieldsV1"], _last_applied(live))
+            adopted += [{**entry, "fieldsV1": recorded}] if recorded else []
+            kept += [{**entry, "fieldsV1": rest}] if rest else []
         else:
-            kept.append(fields)
+            kept.append(entry)
     return adopted, kept
 
 
