@@ -21,13 +21,14 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from ssa_operator.objects.field_set import FieldSet, field_set, leaves
 from ssa_operator.objects.json_codec import NOTHING
-from ssa_operator.objects.live_object import HANDOVER_MANAGER, PARENT_UID_LABEL, LiveObject, ManagedFields
-from ssa_operator.objects.managed_fields import FieldOwner, field_tree, owned
+from ssa_operator.objects.live_object import HANDOVER_MANAGER, PARENT_UID_LABEL, LiveObject
+from ssa_operator.objects.managed_fields import FieldOwner, latest_first, owner_of
 from ssa_operator.objects.manifest import MANAGED_BY_LABEL, Manifest
 from ssa_operator.objects.merge_keys import IndexedBody, keys_of
 from ssa_operator.objects.render_result import Origin
-from ssa_operator.objects.scalars import amount
+from ssa_operator.objects.scalars import is_same_amount
 from ssa_operator.objects.shared_record import OWNERS_ANNOTATION
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, value_at
 
@@ -98,8 +99,9 @@ def attribute(
 
     `managedFields` itself is left out.
     """
-    trees: _Trees = [
-        (_owner(entry), field_tree(bytes(entry.fields_v1)) or _OWNS_NOTHING) for entry in _latest_first(live)
+    trees = [
+        (owner_of(entry), field_set(bytes(entry.fields_v1)) or _OWNS_NOTHING)
+        for entry in latest_first(live.managed_fields)
     ]
     body = {**live.body, "metadata": {**live.body["metadata"]}}
     body["metadata"].pop("managedFields", None)
@@ -112,20 +114,12 @@ def attribute(
     )
 
 
-_Trees: TypeAlias = "list[tuple[FieldOwner, Mapping[str, Any]]]"
-"""The owners around a field, each with its fieldsV1 tree from there on; an empty tree owns everything."""
+_Trees: TypeAlias = "list[tuple[FieldOwner, FieldSet]]"
+"""The owners around a field, each with its fields from there on; an empty set owns everything."""
 
-_OWNS_NOTHING: Mapping[str, Any] = {"nothing": {}}
+_OWNS_NOTHING: FieldSet = {"nothing": {}}
 
 _Field: TypeAlias = "tuple[FieldPath, Any, tuple[FieldOwner, ...], FieldPath | None]"
-
-
-def _latest_first(live: LiveObject) -> list[ManagedFields]:
-    return sorted(live.managed_fields, key=lambda entry: entry.time, reverse=True)
-
-
-def _owner(entry: ManagedFields) -> FieldOwner:
-    return FieldOwner(manager=entry.manager, operation=entry.operation, subresource=entry.subresource, time=entry.time)
 
 
 _Converted: TypeAlias = "list[tuple[FieldOwner, Mapping[str, Any]]]"
@@ -135,10 +129,10 @@ _Converted: TypeAlias = "list[tuple[FieldOwner, Mapping[str, Any]]]"
 def _converted(live: LiveObject, in_other_versions: Mapping[str, Mapping[str, Any]]) -> _Converted:
     body = IndexedBody(live.body)
     return [
-        (_owner(entry), in_other_versions[entry.api_version])
-        for entry in _latest_first(live)
+        (owner_of(entry), in_other_versions[entry.api_version])
+        for entry in latest_first(live.managed_fields)
         if entry.api_version in in_other_versions
-        and any(body.value_at(path) is None for path in owned(bytes(entry.fields_v1)))
+        and any(body.value_at(path) is None for path in leaves(field_set(bytes(entry.fields_v1))))
     ]
 
 
@@ -279,10 +273,7 @@ def _document_path(manifest: Manifest, sent_path: FieldPath) -> FieldPath | None
 
 def _is_same(rendered: Any, value: Any) -> bool:
     """Whether the API server would store the rendered value as the live one."""
-    if rendered == value:
-        return True
-    known = amount(rendered)
-    return known is not None and known == amount(value)
+    return bool(rendered == value) or is_same_amount(rendered, value)
 
 
 def _reason(path: FieldPath, writer: Writer, owners: Sequence[FieldOwner]) -> str:

@@ -52,6 +52,16 @@ NOTHING: Mapping[Any, Any] = MappingProxyType({})
 """An empty mapping that many values share."""
 
 
+def mapping(value: object) -> Mapping[str, Any]:
+    """The value if it is a mapping, else an empty one: clients may write anything into an object."""
+    return value if isinstance(value, Mapping) else NOTHING
+
+
+def pointer_part(name: str) -> str:
+    """A name as a part of a JSON pointer (RFC 6901)."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
 class EncodedMapping(Mapping[str, Any]):
     """A mapping of JSON data that is kept for a long time and rarely read: it takes a fifth of the memory of the
     decoded values. Each access decodes it.

@@ -11,12 +11,10 @@ https://github.com/kubernetes-sigs/structured-merge-diff, fieldpath/serialize.go
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
-
-from ssa_operator.objects.json_codec import NOTHING
 
 MERGE_KEYS = 8
 """The limit of kinds of keys by which the items of one list are found, and of names in one key. Kubernetes' own lists
@@ -61,8 +59,10 @@ class ListIndex:
         return self.exact(keys_of(step))
 
     def selected(self, step: str) -> Sequence[int]:
-        """The same; for a key that no item has, the first item that has a part of the key and lacks the rest."""
-        return self.positions(step) or self.partial(keys_of(step))[:1]
+        """The same without positions; for a key that no item has, the first item that has a part of the key and lacks
+        the rest.
+        """
+        return () if step.startswith("i:") else self.positions(step) or self.partial(keys_of(step))[:1]
 
     def equal(self, value: object) -> Sequence[int]:
         """The positions of the items that are this value."""
@@ -148,29 +148,21 @@ def _hashable(value: object) -> Hashable:
     return value if isinstance(value, (str, int, float, bool, type(None))) else _encode(value)
 
 
-def selected(fields: Mapping[str, Any], body: object) -> Iterator[tuple[str, Any, Sequence[Any]]]:
-    """The steps of a fieldsV1 tree, each with what is below it and with the parts of a body that it selects. Positions
-    select nothing.
+ABSENT = object()
+"""What a body has at a field that it lacks, where null is a value."""
+
+
+def reader(value: object, absent: object = None, *, merged: bool = False) -> Callable[[str], Any]:
+    """The function that gives the part of a value that a step of fieldsV1 selects; `absent` if the value lacks it.
+    `merged` finds the items that an apply would change, as `ListIndex.selected` does.
     """
-    items = body if isinstance(body, list) else ()
-    fields_of = body if isinstance(body, (dict, Mapping)) else NOTHING
-    index = ListIndex(items)
-    for step, below in fields.items():
-        kind, _, name = step.partition(":")
-        if kind == "f":
-            yield step, below, [fields_of[name]] if name in fields_of else []
-        else:
-            yield step, below, [items[at] for at in index.selected(step)] if items and kind != "i" else []
-
-
-def reader(value: object) -> Callable[[str], Any]:
-    """The function that gives the part of a value that a step of fieldsV1 selects; None if the value lacks it."""
     if isinstance(value, (dict, Mapping)):
-        return lambda step: value.get(step[2:]) if step.startswith("f:") else None
+        return lambda step: value.get(step[2:], absent) if step.startswith("f:") else absent
     if isinstance(value, list):
         index = ListIndex(value)
-        return lambda step: value[found[0]] if (found := index.positions(step)) else None
-    return lambda _: None
+        positions = index.selected if merged else index.positions
+        return lambda step: value[found[0]] if (found := positions(step)) else absent
+    return lambda _: absent
 
 
 class IndexedBody:
@@ -188,6 +180,23 @@ class IndexedBody:
         if known is None or known[0] is not items:
             known = self._indexes[id(items)] = (items, ListIndex(items))
         return known[1]
+
+    def place(self, path: Sequence[str]) -> tuple[str | int, ...]:
+        """A path of managedFields as names and positions in the body, up to the last part that the body has."""
+        found: list[Any] = []
+        value: Any = self.body
+        for step in path:
+            if isinstance(value, list):
+                positions = self.index(value).selected(step)
+                if not positions:
+                    break
+                found.append(positions[0])
+            elif isinstance(value, (dict, Mapping)) and step.startswith("f:") and step[2:] in value:
+                found.append(step[2:])
+            else:
+                break
+            value = value[found[-1]]
+        return tuple(found)
 
     def value_at(self, path: Sequence[str]) -> Any:
         """The value of a field that fieldsV1 names by these steps; None if the body lacks it."""

@@ -158,6 +158,12 @@ def amount(quantity: object) -> Decimal | None:
     return Decimal(number).scaleb(int(exponent or 0)) * _FACTORS.get(suffix or "", Decimal(1))
 
 
+def is_same_amount(one: object, other: object) -> bool:
+    """Whether two values are quantities of one amount."""
+    found = amount(one)
+    return found is not None and found == amount(other)
+
+
 def amounts(one: object, other: object) -> tuple[Decimal, Decimal] | None:
     """The amounts of two quantities, or of two percentages (`25%`, as of `maxUnavailable`); None for anything else."""
     if isinstance(one, bool) or isinstance(other, bool) or is_percentage(one) is not is_percentage(other):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -133,6 +134,49 @@ def value_at(body: object, path: FieldPath, absent: object = None) -> Any:
         else:
             return absent
     return body
+
+
+def with_value(body: Any, path: FieldPath, value: Any) -> Any:
+    """Plain data with another value at a field, and with the mappings around it that are missing."""
+    if not path:
+        return value
+    first, rest = path[0], path[1:]
+    if isinstance(body, list):
+        return [with_value(item, rest, value) if at == first else item for at, item in enumerate(body)]
+    fields = body if isinstance(body, Mapping) else {}
+    return {**fields, first: with_value(fields.get(first), rest, value)}
+
+
+def without_value(body: Any, path: FieldPath) -> Any:
+    """Plain data without a field that it has, and without the mappings that only this field filled."""
+    first, rest = path[0], path[1:]
+    below = without_value(body[first], rest) if rest else None
+    if isinstance(body, list):
+        return [below if at == first else item for at, item in enumerate(body)]
+    others = {key: item for key, item in body.items() if key != first}
+    return {**others, first: below} if below else others
+
+
+def first_difference(
+    wanted: Any, live: Any, path: FieldPath = (), mutable: AbstractSet[str] = frozenset()
+) -> FieldPath | None:
+    """The first field of a manifest that an object lacks or has with another value, None without one. `path` leads to
+    both values, and `mutable` are fields right below that don't count. What is null in a manifest is no value.
+    """
+    below: Iterable[tuple[str | int, Any, Any]] = ()
+    if isinstance(wanted, Mapping) and isinstance(live, Mapping):
+        below = ((name, value, live.get(name)) for name, value in wanted.items() if name not in mutable)
+    elif isinstance(wanted, list) and isinstance(live, list) and len(wanted) == len(live):
+        below = ((at, *pair) for at, pair in enumerate(zip(wanted, live, strict=True)))
+    elif wanted is not None and wanted != live:
+        return path
+    found = (first_difference(value, other, (*path, name)) for name, value, other in below)
+    return next((each for each in found if each is not None), None)
+
+
+def names_in(path: FieldPath) -> tuple[str, ...]:
+    """A field without positions in lists."""
+    return tuple(part for part in path if isinstance(part, str))
 
 
 def misspelt_field(path: FieldPath, siblings: Iterable[str]) -> str | None:

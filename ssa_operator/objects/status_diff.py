@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ssa_operator.objects.field_set import field_set, lacking
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.managed_fields import field_tree
-from ssa_operator.objects.merge_keys import ListIndex
 
 
 def differs(live: LiveObject, desired: Mapping[str, Any]) -> bool:
@@ -27,11 +26,12 @@ def differs(live: LiveObject, desired: Mapping[str, Any]) -> bool:
     owned = live.owned_fields("status")
     if not owned:
         return False
-    fields = field_tree(owned).get("f:status", {})
+    fields = field_set(owned).get("f:status", {})
     if fields.get("f:conditions") == {} and len(current.get("conditions", ())) != len(desired.get("conditions", ())):
         # The operator owns the list as a whole: an extra condition no longer holds.
         return True
-    return not _covered(fields, desired)
+    # The next write would remove any other field.
+    return bool(lacking(fields, desired))
 
 
 def _includes(current: Any, desired: Any) -> bool:
@@ -51,20 +51,3 @@ def _includes_conditions(current: Mapping[str, Any], desired: Sequence[Mapping[s
     conditions = current.get("conditions", ())
     by_type = {condition.get("type"): condition for condition in conditions if isinstance(condition, (dict, Mapping))}
     return all(_includes(by_type.get(condition.get("type")), condition) for condition in desired)
-
-
-def _covered(owned: Mapping[str, Any], desired: Any) -> bool:
-    """Whether every field of a fieldsV1 tree is desired; the next write would remove any other."""
-    index = ListIndex(desired) if isinstance(desired, list) else ListIndex(())
-    for key, below in owned.items():
-        kind, _, name = key.partition(":")
-        if kind == "f":
-            if not isinstance(desired, (dict, Mapping)) or name not in desired or not _covered(below, desired[name]):
-                return False
-        elif kind == "k":
-            found = index.positions(key)
-            if not found or not _covered(below, desired[found[0]]):
-                return False
-        elif kind == "v" and not index.positions(key):
-            return False
-    return True

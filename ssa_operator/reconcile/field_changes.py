@@ -11,29 +11,34 @@ Promises:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
 
-from ssa_operator.objects.live_object import HANDOVER_MANAGER, MANAGER, LiveObject, ManagedFields
+from ssa_operator.objects.field_set import (
+    FieldSet,
+    FieldSets,
+    ListTypes,
+    Path,
+    ReadFields,
+    covers,
+    field_set,
+    has,
+    leaves,
+    path_text,
+)
+from ssa_operator.objects.live_object import HANDOVER_MANAGER, MANAGER, LiveObject
 from ssa_operator.objects.managed_fields import (
     FieldOwner,
     FieldOwners,
-    FieldTrees,
-    Path,
-    Tree,
-    TreeOf,
-    field_tree,
+    is_apply_of,
     is_in_version,
-    is_owned,
-    leaves,
-    path_text,
-    union_of_fields,
+    other_entries,
+    owned_by,
 )
-from ssa_operator.objects.merge_keys import IndexedBody, keys_of
-from ssa_operator.objects.source_location import FieldPath
+from ssa_operator.objects.merge_keys import IndexedBody
 
 _BOOKKEEPING = frozenset({"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink"})
 """Fields of the metadata that the API server writes by itself."""
@@ -84,11 +89,11 @@ def content(body: Mapping[str, Any]) -> dict[str, Any]:
 
 def field_changes(before: LiveObject, after: LiveObject, manager: str = MANAGER) -> tuple[FieldChange, ...]:
     """The fields that differ between an object and the answer of an apply of `manager`, or of its dry run."""
-    trees = FieldTrees()
-    ours_before, ours_after = owned_by(before, manager, trees), owned_by(after, manager, trees)
-    comparable = all(is_in_version(entry, before) for entry in before.managed_fields if _is_apply_of(entry, manager))
-    found = [*differences(before, after, trees)]
-    others = Others(other_entries(before, manager, trees), [path for path, _, _ in found])
+    sets = FieldSets()
+    ours_before, ours_after = owned_by(before, manager, sets), owned_by(after, manager, sets)
+    comparable = all(is_in_version(entry, before) for entry in before.managed_fields if is_apply_of(entry, manager))
+    found = [*differences(before, after, sets)]
+    others = FieldOwners(other_entries(before, manager, sets), [path for path, _, _ in found])
     changes = []
     for path, old, new in found:
         owners = others.covering(path)
@@ -102,56 +107,35 @@ def field_changes(before: LiveObject, after: LiveObject, manager: str = MANAGER)
     return tuple(changes)
 
 
-def differences(before: LiveObject, after: LiveObject, tree_of: TreeOf = field_tree) -> Iterator[tuple[Path, Any, Any]]:
+def differences(before: LiveObject, after: LiveObject, read: ReadFields = field_set) -> Iterator[tuple[Path, Any, Any]]:
     """The outermost fields that differ between two objects, each with both values; None stands for an absent one."""
-    keys = _list_keys((*before.managed_fields, *after.managed_fields), tree_of)
-    return _differences(content(before.body), content(after.body), keys, ())
+    encoded = dict.fromkeys(bytes(entry.fields_v1) for entry in (*before.managed_fields, *after.managed_fields))
+    return _differences(content(before.body), content(after.body), ListTypes(map(read, encoded)), ())
 
 
 def left_fields(before: LiveObject, after: LiveObject, manager: str = MANAGER) -> tuple[LeftField, ...]:
     """The fields that an apply of `manager` gives up, and that other managers keep as they are."""
-    trees = FieldTrees()
-    others = other_entries(after, manager, trees)
-    given_up, kept = owned_by(before, manager, trees), owned_by(after, manager, trees)
+    sets = FieldSets()
+    others = other_entries(after, manager, sets)
+    given_up, kept = owned_by(before, manager, sets), owned_by(after, manager, sets)
     body = IndexedBody(after.body)
     left = []
     for path in sorted(leaves(given_up)):
-        if is_owned(kept, path):
+        if has(kept, path):
             continue
-        owners = tuple(owner for owner, fields in others if is_owned(fields, path))
+        owners = tuple(owner for owner, fields in others if has(fields, path))
         if owners and body.value_at(path) is not None:
             handed_over = any(owner.manager == HANDOVER_MANAGER for owner in owners)
             left.append(LeftField(path=path, owners=owners, handed_over=handed_over))
     return tuple(left)
 
 
-def field_path(path: Path, body: IndexedBody) -> FieldPath:
-    """A path of managedFields as names and positions in a body, up to the last part that the body has."""
-    found: list[str | int] = []
-    value: Any = body.body
-    for step in path:
-        if step.startswith("f:"):
-            found.append(step[2:])
-            value = value.get(step[2:]) if isinstance(value, Mapping) else None
-        elif isinstance(value, list):
-            # A key that is null is a default of the API server's.
-            keys = {key: wanted for key, wanted in keys_of(step).items() if wanted is not None}
-            positions = body.index(value).exact(keys)
-            if not positions:
-                break
-            found.append(positions[0])
-            value = value[positions[0]]
-        else:
-            break
-    return tuple(found)
-
-
 def _cause(
     path: Path,
     old: object,
     new: object,
-    ours_before: Tree | None,
-    ours_after: Tree,
+    ours_before: FieldSet | None,
+    ours_after: FieldSet,
     owners: Sequence[FieldOwner],
 ) -> ChangeCause:
     """The cause of a change. `ours_before` is None where the last apply was in another version: it may have owned any
@@ -169,99 +153,28 @@ def _cause(
     return ChangeCause.TEMPLATE
 
 
-def owned_by(live: LiveObject, manager: str = MANAGER, tree_of: TreeOf = field_tree) -> Tree:
-    """The fields in a manager's Apply entries."""
-    entries = (entry for entry in live.managed_fields if _is_apply_of(entry, manager))
-    return union_of_fields([tree_of(bytes(entry.fields_v1)) for entry in entries])
-
-
-def _is_apply_of(entry: ManagedFields, manager: str) -> bool:
-    return (entry.manager, entry.operation, entry.subresource) == (manager, "Apply", "")
-
-
-def other_entries(
-    live: LiveObject, manager: str = MANAGER, tree_of: TreeOf = field_tree
-) -> list[tuple[FieldOwner, Tree]]:
-    """The entries of managedFields beside a manager's Apply entries, without those of the status."""
-    return [
-        (
-            FieldOwner(entry.manager, entry.operation, entry.subresource, entry.time),
-            tree_of(bytes(entry.fields_v1)),
-        )
-        for entry in live.managed_fields
-        if entry.subresource != "status" and (entry.manager, entry.operation) != (manager, "Apply")
-    ]
-
-
-class Others:
-    """Which of the other managers have the fields that are asked for."""
-
-    def __init__(self, entries: Sequence[tuple[FieldOwner, Tree]], paths: Iterable[Path]) -> None:
-        self._owners = [owner for owner, _ in entries]
-        self._fields = FieldOwners([tree for _, tree in entries], paths)
-
-    def covering(self, path: Path) -> tuple[FieldOwner, ...]:
-        """Those with a field, something below it, or a whole value that it is in."""
-        return tuple(self._owners[at] for at in self._fields.covering(path))
-
-
-def covers(fields: Tree, path: Path) -> bool:
-    """Whether a tree has a path, something below it, or a whole value that it is in."""
-    for step in path:
-        if step not in fields:
-            return False
-        fields = fields[step]
-        if not fields:
-            return True
-    return True
-
-
-def _differences(
-    old: Any, new: Any, keys: Mapping[Path, tuple[str, ...]], path: Path
-) -> Iterator[tuple[Path, Any, Any]]:
+def _differences(old: Any, new: Any, types: ListTypes, path: Path) -> Iterator[tuple[Path, Any, Any]]:
     if old == new:
         return
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for name in dict.fromkeys((*old, *new)):
-            yield from _differences(old.get(name), new.get(name), keys, (*path, f"f:{name}"))
+            yield from _differences(old.get(name), new.get(name), types.field(name), (*path, f"f:{name}"))
         return
-    names = keys.get(_without_values(path), ()) if isinstance(old, list) and isinstance(new, list) else ()
-    before, after = _by_key(old, names), _by_key(new, names)
+    both = isinstance(old, list) and isinstance(new, list)
+    before, after = (_by_key(items, types.keys) if both else None for items in (old, new))
     if before is not None and after is not None:
         if before.keys() == after.keys() and before == after:
             yield path, old, new  # only the order differs
             return
         for key in dict.fromkeys((*before, *after)):
-            yield from _differences(before.get(key), after.get(key), keys, (*path, f"k:{key}"))
+            yield from _differences(before.get(key), after.get(key), types.item, (*path, f"k:{key}"))
         return
     yield path, old, new
 
 
-def _list_keys(entries: Sequence[ManagedFields], tree_of: TreeOf) -> Mapping[Path, tuple[str, ...]]:
-    """The keys of each list map, by its path without the keys' values."""
-    found: dict[Path, tuple[str, ...]] = {}
-    for tree in {bytes(entry.fields_v1) for entry in entries}:
-        _find_list_keys(tree_of(tree), (), found)
-    return found
-
-
-def _find_list_keys(tree: Mapping[str, Any], path: Path, found: dict[Path, tuple[str, ...]]) -> None:
-    for step, below in tree.items():
-        if step.startswith("k:"):
-            if path not in found:
-                found[path] = tuple(keys_of(step))
-            _find_list_keys(below, (*path, "k:"), found)
-        elif below:
-            _find_list_keys(below, (*path, step), found)
-
-
-def _without_values(path: Path) -> Path:
-    return tuple("k:" if step.startswith("k:") else step for step in path)
-
-
 def _by_key(items: Any, names: Sequence[str]) -> Mapping[str, Any] | None:
     """The items of a list map, None if the value is none, or if two items have the same keys."""
-    if not names or not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items):
+    if not names or not all(isinstance(item, Mapping) for item in items):
         return None
     found = {_encode({name: item.get(name) for name in names}): item for item in items}
     return found if len(found) == len(items) else None

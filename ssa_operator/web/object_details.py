@@ -20,6 +20,7 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
+from ssa_operator.objects.json_codec import mapping
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import visible_line
 from ssa_operator.objects.readiness import readiness, rule_of
@@ -123,7 +124,7 @@ async def _events(client: Client, live: LiveObject, *, hidden: bool, allowed: bo
 
 def _event(body: Mapping[str, Any], *, hidden: bool) -> dict[str, Any]:
     """What a page shows of an Event, as the core API has it."""
-    series, source = _mapping(body.get("series")), _mapping(body.get("source"))
+    series, source = mapping(body.get("series")), mapping(body.get("source"))
     times = (series.get("lastObservedTime"), body.get("lastTimestamp"), body.get("eventTime"))
     created = body.get("metadata", {}).get("creationTimestamp")
     numbers = [each for each in (series.get("count"), body.get("count")) if isinstance(each, int)]
@@ -135,10 +136,6 @@ def _event(body: Mapping[str, Any], *, hidden: bool) -> dict[str, Any]:
         "reporter": visible_line(str(body.get("reportingComponent") or source.get("component") or "")),
     }
     return data | ({"count": max(numbers)} if max(numbers, default=1) > 1 else {})
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 async def _child_above(

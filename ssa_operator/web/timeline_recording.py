@@ -16,8 +16,8 @@ from weakref import WeakSet
 from ssa_operator.informers.parents import ParentKey
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.objects.causes import Cause
+from ssa_operator.objects.field_set import changed_fields, path_text
 from ssa_operator.objects.live_object import HANDOVER_MANAGER, MANAGER, LiveObject
-from ssa_operator.objects.managed_fields import changed_fields, path_text
 from ssa_operator.operator.operator import Operator
 from ssa_operator.operator.workers import EndedReconcile
 from ssa_operator.reconcile.outcome import Outcome, Result

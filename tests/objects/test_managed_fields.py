@@ -6,24 +6,17 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ssa_operator.objects.field_attribution import attribute
+from ssa_operator.objects.field_set import changed_fields, field_set, leaves, lost_fields, path_text
 from ssa_operator.objects.json_codec import NESTING_LIMIT
 from ssa_operator.objects.live_object import MANAGER, LiveObject, OwnerReference
-from ssa_operator.objects.managed_fields import (
-    changed_fields,
-    field_tree,
-    has_owned_content,
-    lost_fields,
-    managers_of,
-    owned,
-    path_text,
-)
+from ssa_operator.objects.managed_fields import has_owned_content, managers_of
 from ssa_operator.objects.merge_keys import IndexedBody
-from ssa_operator.reconcile.adoption.rules import adopt_fields_patch, former_managers, unkept_fields
-from ssa_operator.reconcile.field_changes import field_changes, field_path, left_fields
+from ssa_operator.reconcile.adoption.rules import adopt_fields_patch, former_managers
+from ssa_operator.reconcile.field_changes import field_changes, left_fields
 from ssa_operator.reconcile.field_conflicts.rules import find_field_changes
 
 STEPS = st.sampled_from(
@@ -55,10 +48,10 @@ def test_whatever_others_write_is_read_without_an_error(before: Any, after: Any,
         former_managers(live)
         adopt_fields_patch(live, "v1")
         attribute(live, None)
-        for path in (path for entry in live.managed_fields for path in owned(bytes(entry.fields_v1))):
+        for path in (path for entry in live.managed_fields for path in leaves(field_set(bytes(entry.fields_v1)))):
             path_text(path)
             IndexedBody(live.body).value_at(path)
-            field_path(path, IndexedBody(live.body))
+            IndexedBody(live.body).place(path)
             managers_of(live, [path])
     find_field_changes(one.own_entry(), one, other)
     find_field_changes(one.own_entry("status"), one, other, "status")
@@ -76,12 +69,12 @@ def test_any_bytes_are_a_tree_of_fields(one: bytes, other: bytes) -> None:
 @pytest.mark.parametrize("levels", [NESTING_LIMIT - 1, NESTING_LIMIT + 1, 900, 5000, 100_000])
 def test_a_field_that_is_nested_too_deep_is_owned_as_a_whole(levels: int) -> None:
     encoded = b'{"f:a":' * levels + b"{}" + b"}" * levels
-    tree: Any = field_tree(encoded)
+    tree: Any = field_set(encoded)
     depth = 0
     while tree:
         depth, tree = depth + 1, tree["f:a"]
     assert depth == min(levels, NESTING_LIMIT)
-    (path,) = owned(encoded)
+    (path,) = leaves(field_set(encoded))
     assert len(path) == depth
     entry = b'{"manager":"ssa-operator","operation":"Apply","fieldsV1":' + encoded + b"}"
     raw = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","managedFields":[' + entry + b"]}}"
@@ -95,26 +88,8 @@ def test_an_entry_that_is_none_hides_no_other() -> None:
     ours = {"manager": MANAGER, "operation": "Apply", "fieldsV1": {"f:data": {"f:a": {}}}}
     owner = {"apiVersion": "v1", "kind": "Echo", "name": "web", "uid": "1"}
     live = config_map([5, {"manager": None}, ours], ownerReferences=["x", owner, {"uid": 7}])
-    assert owned(live.owned_fields()) == {("f:data", "f:a")}
+    assert [*leaves(field_set(live.owned_fields()))] == [("f:data", "f:a")]
     assert live.owner_references == (OwnerReference(api_version="v1", kind="Echo", name="web", uid="1"),)
-
-
-STEPS_OF_BODIES = st.sampled_from([".", "f:a", "f:b", "f:name", 'k:{"name":"a"}', 'v:"a"', "i:0"])
-TREES_OF_BODIES: st.SearchStrategy[Any] = st.recursive(
-    st.just({}), lambda inner: st.dictionaries(STEPS_OF_BODIES, inner, max_size=3), max_leaves=6
-)
-BODIES = st.recursive(
-    st.sampled_from(["a", 1, None]),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["a", "b", "name"]), inner, max_size=3),
-    max_leaves=6,
-)
-
-
-@example({".": {"f:a": {}}}, {})
-@given(TREES_OF_BODIES, st.dictionaries(st.sampled_from(["a", "b"]), BODIES, max_size=2))
-def test_a_body_has_all_owned_fields_if_an_apply_of_it_would_remove_none(tree: Any, body: dict[str, Any]) -> None:
-    live = config_map([{"manager": MANAGER, "operation": "Apply", "fieldsV1": tree}])
-    assert has_owned_content(live, body) == (not unkept_fields(tree, body, {}))
 
 
 def test_the_fields_of_other_managers_and_of_the_status_are_not_owned() -> None:

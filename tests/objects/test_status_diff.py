@@ -75,3 +75,14 @@ def test_a_list_that_is_shorter_or_in_another_order_is_written() -> None:
 def test_a_parent_without_a_status_gets_one() -> None:
     assert differs(parent(), {"a": 1})
     assert not differs(parent(), {})
+
+
+def test_an_item_that_leaves_a_key_to_its_default_is_no_difference() -> None:
+    item = 'k:{"port":1,"protocol":"TCP"}'
+    fields: dict[str, Any] = {"f:status": {"f:ports": {item: {".": {}, "f:port": {}}}}}
+    entry = {"manager": MANAGER, "operation": "Apply", "subresource": "status", "fieldsV1": fields}
+    body = {"apiVersion": "v1", "kind": "Echo", "metadata": {"name": "a", "managedFields": [entry]}}
+    live = LiveObject.of({**body, "status": {"ports": [{"port": 1, "protocol": "TCP"}]}})
+    assert not differs(live, {"ports": [{"port": 1}]})
+    assert differs(live, {"ports": [{"port": 2}]})
+    assert differs(live, {})

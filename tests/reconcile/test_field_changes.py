@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ssa_operator.objects.live_object import MANAGER, LiveObject
 from ssa_operator.objects.merge_keys import IndexedBody
-from ssa_operator.reconcile.field_changes import ChangeCause, field_changes, field_path, left_fields
+from ssa_operator.reconcile.field_changes import ChangeCause, field_changes, left_fields
 
 Fields = dict[str, Any]
 
@@ -77,7 +77,7 @@ def test_items_of_list_maps_are_compared_by_their_keys() -> None:
     after = live({"c": [two | {"image": "two:2"}, one]}, owner(spec_fields(c=keys)))
     (change,) = field_changes(before, after)
     assert str(change) == "spec.c[name=two].image"
-    assert field_path(change.path, IndexedBody(after.body)) == ("spec", "c", 0, "image")
+    assert IndexedBody(after.body).place(change.path) == ("spec", "c", 0, "image")
 
 
 def test_what_the_api_server_keeps_by_itself_and_the_status_are_no_change() -> None:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.objects import managed_fields
+from ssa_operator.objects import field_set
 from ssa_operator.objects.field_attribution import attribute
+from ssa_operator.objects.field_set import changed_fields, lost_fields
 from ssa_operator.objects.live_object import MANAGER, LiveObject
-from ssa_operator.objects.managed_fields import changed_fields, lost_fields
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.merge_keys import MERGE_KEYS, IndexedBody, ListIndex
 from ssa_operator.objects.messages import NEAR_LENGTH, near_names
@@ -192,14 +192,14 @@ def test_each_manager_costs_as_much_as_it_owns(prepare: Callable[[int], Work]) -
 @pytest.mark.parametrize("prepare", [conflict, loop, differences, left], ids=lambda step: step.__name__)
 def test_each_tree_of_fields_is_decoded_once(prepare: Callable[[int], Work], monkeypatch: pytest.MonkeyPatch) -> None:
     work, decoded = prepare(3), list[bytes]()
-    decode = managed_fields._decode
+    decode = field_set._decode
 
     def counted(encoded: bytes) -> Any:
         if encoded.startswith(b'{"f:spec"'):
             decoded.append(encoded)
         return decode(encoded)
 
-    monkeypatch.setattr(managed_fields, "_decode", counted)
+    monkeypatch.setattr(field_set, "_decode", counted)
     work()
     assert decoded
     assert len(decoded) == len({*decoded})

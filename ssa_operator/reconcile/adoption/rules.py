@@ -22,12 +22,17 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from ssa_operator.objects.annotations import LAST_APPLIED
+from ssa_operator.objects.field_set import lacking, select, union, without_fields
 from ssa_operator.objects.identity import Identity, split_api_version
-from ssa_operator.objects.json_codec import decode_text, encode
+from ssa_operator.objects.json_codec import decode_text, encode, mapping
 from ssa_operator.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject, OwnerReference
-from ssa_operator.objects.managed_fields import managed_entries, managed_fields_patch, union_of_fields
+from ssa_operator.objects.managed_fields import (
+    entry_owner,
+    managed_entries,
+    managed_fields_patch,
+    with_managed_fields,
+)
 from ssa_operator.objects.manifest import Manifest, may_own
-from ssa_operator.objects.merge_keys import ListIndex, selected
 from ssa_operator.objects.parent_settings import AdoptPolicy
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.step import FailureReason, Step
@@ -143,25 +148,15 @@ def adopt_fields_patch(live: LiveObject, api_version: str, former: AbstractSet[s
     `api_version` is that of the manifest. Only entries of one version can be joined: that of the operator's own entry,
     otherwise the manifest's. Fields of entries in other versions have no manager afterwards, as in csaupgrade.
     """
-    kept: list[dict[str, Any]] = []
-    adopted: list[dict[str, Any]] = []
-    for entry in managed_entries(live):
-        if not entry.get("subresource") and _is_former(entry, former):
-            adopted.append(entry)
-        elif not entry.get("subresource") and entry.get("manager") == UNMANAGED:
-            recorded, rest = _split(entry["fieldsV1"], _last_applied(live))
-            adopted += [{**entry, "fieldsV1": recorded}] if recorded else []
-            kept += [{**entry, "fieldsV1": rest}] if rest else []
-        else:
-            kept.append(entry)
+    adopted, kept = _former_and_others(live, former)
     if not adopted:
         return None
-    own = [entry for entry in kept if not entry.get("subresource") and _is_own(entry)]
+    own = [entry for entry in kept if entry_owner(entry).is_operator]
     candidates = [*own, *sorted(adopted, key=lambda entry: entry.get("apiVersion") != api_version)]
     joined = [entry for entry in candidates if entry.get("apiVersion") == candidates[0].get("apiVersion")]
-    fields = union_of_fields([entry["fieldsV1"] for entry in joined])
+    fields = union([entry["fieldsV1"] for entry in joined])
     new_own = {**candidates[0], "manager": MANAGER, "operation": "Apply", "fieldsV1": fields}
-    others = [entry for entry in kept if entry.get("subresource") or not _is_own(entry)]
+    others = [entry for entry in kept if not entry_owner(entry).is_operator]
     return managed_fields_patch(live, [new_own, *others])
 
 
@@ -188,8 +183,7 @@ def former_version_patch(before: LiveObject, after: LiveObject, manifest: Manife
 
 def with_patched_metadata(live: LiveObject, patch: bytes) -> LiveObject:
     """A live object after a patch of `adopt_fields_patch`."""
-    managed_fields = json.loads(patch)["metadata"]["managedFields"]
-    return LiveObject.of({**live.body, "metadata": {**live.body["metadata"], "managedFields": managed_fields}})
+    return with_managed_fields(live, json.loads(patch)["metadata"]["managedFields"])
 
 
 def without_former_fields(
@@ -199,7 +193,8 @@ def without_former_fields(
     real apply removes them, because the operator adopts them before it.
     """
     adopted, kept = _former_and_others(live, former)
-    obsolete = unkept_fields(union_of_fields(adopted), manifest.body, union_of_fields(kept))
+    of_former, of_others = (union([entry["fieldsV1"] for entry in entries]) for entries in (adopted, kept))
+    obsolete = lacking(of_former, manifest.body, of_others)
     return LiveObject.of(without_fields(applied.body, obsolete)) if obsolete else applied
 
 
@@ -213,58 +208,20 @@ def former_managers(live: LiveObject, former: AbstractSet[str] = frozenset()) ->
     return tuple(dict.fromkeys([*names, *unmanaged]))
 
 
-def _former_and_others(
-    live: LiveObject, former: AbstractSet[str]
-) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
-    """The fieldsV1 trees of an object's former managers, and those of all others."""
-    adopted: list[Mapping[str, Any]] = []
-    kept: list[Mapping[str, Any]] = []
+def _former_and_others(live: LiveObject, former: AbstractSet[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The entries of an object's former managers, and those of all others."""
+    adopted: list[dict[str, Any]] = []
+    kept: list[dict[str, Any]] = []
     for entry in managed_entries(live):
-        fields = entry["fieldsV1"]
         if not entry.get("subresource") and _is_former(entry, former):
-            adopted.append(fields)
+            adopted.append(entry)
         elif not entry.get("subresource") and entry.get("manager") == UNMANAGED:
-            recorded, rest = _split(fields, _last_applied(live))
-            adopted.append(recorded)
-            kept.append(rest)
+            recorded, rest = select(entry["fieldsV1"], _last_applied(live))
+            adopted += [{**entry, "fieldsV1": recorded}] if recorded else []
+            kept += [{**entry, "fieldsV1": rest}] if rest else []
         else:
-            kept.append(fields)
+            kept.append(entry)
     return adopted, kept
-
-
-def unkept_fields(fields: Mapping[str, Any], body: Any, kept: Mapping[str, Any]) -> dict[str, Any]:
-    """The outermost fields of a fieldsV1 tree that neither a body nor the tree `kept` has."""
-    found: dict[str, Any] = {}
-    for name, below, items in selected(fields, body):
-        if name == ".":
-            continue
-        if not items and name not in kept:
-            found[name] = {}
-        elif below and (inner := unkept_fields(below, items[0] if items else None, kept.get(name, {}))):
-            found[name] = inner
-    return found
-
-
-def without_fields(value: Any, fields: Mapping[str, Any]) -> Any:
-    """A part of a body without the leaves of a fieldsV1 tree."""
-    if isinstance(value, Mapping):
-        result = dict(value)
-        for name, below in fields.items():
-            key = name.partition(":")[2]
-            if key in result:
-                if below:
-                    result[key] = without_fields(result[key], below)
-                else:
-                    del result[key]
-        return result
-    if isinstance(value, list):
-        index, below_of = ListIndex(value), dict[int, Any]()
-        for name, below in fields.items():
-            for at in index.selected(name) if not name.startswith("i:") else ():
-                below_of[at] = below
-        removed = {at for at, below in below_of.items() if not below}
-        return [without_fields(item, below_of.get(at, {})) for at, item in enumerate(value) if at not in removed]
-    return value
 
 
 def _has_name_of(owner: OwnerReference, live: LiveObject, parent: Identity) -> bool:
@@ -278,10 +235,6 @@ def _is_former(entry: Mapping[str, Any], former: AbstractSet[str]) -> bool:
     return manager in former or (manager in KUBECTL and operation == "Update")
 
 
-def _is_own(entry: Mapping[str, Any]) -> bool:
-    return entry.get("manager") == MANAGER and entry.get("operation") == "Apply"
-
-
 def _last_applied(live: LiveObject) -> Any:
     """The manifest that `kubectl apply` recorded in its annotation, with that annotation; empty without a record."""
     text = live.metadata.annotations.get(LAST_APPLIED)
@@ -291,32 +244,9 @@ def _last_applied(live: LiveObject) -> Any:
         body = {}
     if not body or not isinstance(body, dict):
         return {}
-    metadata = _mapping(body.get("metadata"))
-    annotations = {**_mapping(metadata.get("annotations")), LAST_APPLIED: text}
+    metadata = mapping(body.get("metadata"))
+    annotations = {**mapping(metadata.get("annotations")), LAST_APPLIED: text}
     return {**body, "metadata": {**metadata, "annotations": annotations}}
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    """The value if it is a mapping, else an empty one: anyone may write the annotation."""
-    return value if isinstance(value, Mapping) else {}
-
-
-def _split(fields: Mapping[str, Any], body: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The fields of a fieldsV1 tree that a body has, and the other fields."""
-    within: dict[str, Any] = {}
-    others: dict[str, Any] = {}
-    for name, below, items in selected(fields, body):
-        if not items:
-            others[name] = below
-        elif not below:
-            within[name] = below
-        else:
-            inner, outer = _split(below, items[0])
-            if inner:
-                within[name] = inner
-            if outer:
-                others[name] = outer
-    return within, others
 
 
 # Rows of the tables in reconcile.decide.

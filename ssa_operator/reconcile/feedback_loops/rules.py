@@ -25,9 +25,9 @@ from ssa_operator.objects.annotations import Reference
 from ssa_operator.objects.built_in_kinds import ApiKind
 from ssa_operator.objects.cluster_view import Lookup, Question, Selection
 from ssa_operator.objects.dependency_graph import circular, components
+from ssa_operator.objects.field_set import FieldSets, changed_fields, lost_fields
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.live_object import LiveObject, split_entry
-from ssa_operator.objects.managed_fields import FieldTrees, changed_fields, lost_fields
 from ssa_operator.objects.render_result import Dependency, Document, Rendered, Wait
 from ssa_operator.reconcile.child_memory import ChildMemories
 from ssa_operator.reconcile.feedback_loops.series import FeedbackLoop
@@ -59,11 +59,11 @@ def follows_others(record: ApplyRecord | None, before: LiveObject | None, after:
     if record is None or before is None or record.uid != before.uid:
         return False
     fields = split_entry(record.own_entry)[1]
-    trees = FieldTrees()
-    taken = frozenset(lost_fields(fields, before.owned_fields(), trees))
+    sets = FieldSets()
+    taken = frozenset(lost_fields(fields, before.owned_fields(), sets))
     if not taken:
         return False
-    overwritten = changed_fields(fields, before.body, after.body, trees)
+    overwritten = changed_fields(fields, before.body, after.body, sets)
     return not any(path[:length] in taken for path in overwritten for length in range(1, len(path) + 1))
 
 

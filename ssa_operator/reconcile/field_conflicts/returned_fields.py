@@ -16,19 +16,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
+from ssa_operator.objects.field_set import Path, covers, lacking, leaves
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.managed_fields import NOT_CONTENT, Path, Tree, leaves
+from ssa_operator.objects.managed_fields import other_entries, owned_by, owned_content
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.merge_keys import IndexedBody
-from ssa_operator.reconcile.adoption.rules import unkept_fields
-from ssa_operator.reconcile.field_changes import covers, other_entries, owned_by
 from ssa_operator.reconcile.refusals.rules import RefusedApply
 
 
 def dropped_fields(live: LiveObject, manifest: Manifest) -> tuple[Path, ...]:
     """The outermost fields that the operator alone owns in an object, and that the manifest does not have."""
-    own: Tree = {step: below for step, below in owned_by(live).items() if step not in NOT_CONTENT}
-    dropped = unkept_fields(own, manifest.body, {})
+    dropped = lacking(owned_content(live), manifest.body)
     if not dropped:
         return ()
     others = [tree for _, tree in other_entries(live)]

@@ -23,17 +23,10 @@ from msgspec.structs import replace
 
 from ssa_operator.kube.api.backoff import exponential
 from ssa_operator.objects.annotations import APPLIED_EACH_TIME
+from ssa_operator.objects.field_set import FieldSets, Path, changed_fields, lost_fields, path_text
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import MANAGER, LiveObject, split_entry
-from ssa_operator.objects.managed_fields import (
-    FieldTrees,
-    Path,
-    changed_fields,
-    lost_fields,
-    managers_of,
-    names_owners,
-    path_text,
-)
+from ssa_operator.objects.managed_fields import managers_of, names_owners
 from ssa_operator.reconcile.child_memory import ChildMemories
 from ssa_operator.reconcile.field_conflicts.history import (
     ConflictHistory,
@@ -70,12 +63,12 @@ def find_field_changes(
 
     Another operator with the same field manager leaves the entry's fields, and changes its time.
     """
-    trees = FieldTrees()
+    sets = FieldSets()
     time_before, fields_before = split_entry(own_entry)
     time, fields = split_entry(live.own_entry(subresource))
-    missing = lost_fields(fields_before, fields, trees)
+    missing = lost_fields(fields_before, fields, sets)
     comparable = last_applied.version == live.version
-    altered = changed_fields(fields, last_applied.body, live.body, trees) if comparable else ()
+    altered = changed_fields(fields, last_applied.body, live.body, sets) if comparable else ()
     if live.shared is not None:
         # Each of several owners applies the object, and may add an owner.
         time, missing = time_before, tuple(path for path in missing if not names_owners(path))
@@ -86,7 +79,7 @@ def find_field_changes(
     if not live.managed_fields:
         return (ConflictingChange(fields=("metadata.managedFields",)),)
     found: dict[tuple[str, str, str], list[Path]] = {}
-    owners = managers_of(live, missing, subresource == "status", time_before.decode(), trees)
+    owners = managers_of(live, missing, subresource == "status", time_before.decode(), sets)
     for path, owner in zip(missing, owners, strict=True):
         manager = (owner.manager, owner.operation, owner.subresource) if owner is not None else ("", "", "")
         found.setdefault(manager, []).append(path)

@@ -16,7 +16,7 @@ from typing import Any
 
 from ssa_operator.objects.field_refusal import FieldRefusal
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.objects.source_location import FieldPath, field_text, parse_field
+from ssa_operator.objects.source_location import FieldPath, field_text, first_difference, parse_field, value_at
 from ssa_operator.reconcile.immutable_fields.cel_rules import CELRule, rules_at
 
 ROOT = "<nil>"
@@ -128,10 +128,10 @@ def changed_field(kind: GroupKind, fields: Sequence[str], wanted: Mapping[str, A
     for field in fields:
         path = parse_field(spelled(field), wanted)
         mutable = mutable_fields(kind, path)
-        if changed := _first_difference(_at(wanted, path), _at(live, path), path, mutable):
+        if changed := first_difference(value_at(wanted, path), value_at(live, path), path, mutable):
             return field_text(changed)
     path = parse_field(spelled(fields[0]), wanted)
-    return field_text(path) if _at(wanted, path) is not None else fields[0]
+    return field_text(path) if value_at(wanted, path) is not None else fields[0]
 
 
 def mutable_fields(kind: GroupKind, path: FieldPath) -> frozenset[str]:
@@ -206,31 +206,3 @@ def _is_within(field: str, outer: str) -> bool:
 def _is_custom(kind: GroupKind) -> bool:
     """Whether a kind without a known CRD is not built in: built-in groups have no dot, or end in k8s.io."""
     return "." in kind.group and not kind.group.endswith(".k8s.io")
-
-
-def _at(value: Any, path: FieldPath) -> Any:
-    for part in path:
-        if isinstance(value, Mapping):
-            value = value.get(part)
-        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
-            value = value[part]
-        else:
-            return None
-    return value
-
-
-def _first_difference(wanted: Any, live: Any, path: FieldPath, mutable: frozenset[str]) -> FieldPath | None:
-    if wanted is None:
-        return None
-    if isinstance(wanted, Mapping) and isinstance(live, Mapping):
-        found = (
-            _first_difference(value, live.get(key), (*path, key), frozenset())
-            for key, value in wanted.items()
-            if key not in mutable
-        )
-    elif isinstance(wanted, list) and isinstance(live, list) and len(wanted) == len(live):
-        pairs = enumerate(zip(wanted, live, strict=True))
-        found = (_first_difference(left, right, (*path, at), frozenset()) for at, (left, right) in pairs)
-    else:
-        return None if wanted == live else path
-    return next((field for field in found if field is not None), None)

@@ -29,7 +29,7 @@ from msgspec.structs import asdict, replace
 
 from ssa_operator.objects.annotations import FINALIZER, PREFIX
 from ssa_operator.objects.identity import GroupKind, Identity, join_api_version
-from ssa_operator.objects.json_codec import decoder
+from ssa_operator.objects.json_codec import decoder, pointer_part
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.reconcile.parent_records.formats import (
@@ -376,7 +376,7 @@ def removal(parent: LiveObject, records: ParentRecords) -> bytes | None:
         REVISION_ANNOTATION: bool(records.revision.revision),
     }
     paths = [
-        f"/metadata/annotations/{_escaped(name)}"
+        f"/metadata/annotations/{pointer_part(name)}"
         for name, is_needed in needed.items()
         if not is_needed and name in metadata.annotations
     ]
@@ -400,11 +400,6 @@ def _replicas_entry(identity: Identity, replicas: OthersReplicas) -> dict[str, A
 def _others_replicas(entry: ReplicasEntry) -> OthersReplicas:
     owners = (ReplicasOwner(each.manager, each.operation, each.subresource) for each in entry.owners)
     return without_operator(OthersReplicas(entry.replicas, tuple(owners)))
-
-
-def _escaped(name: str) -> str:
-    """A name as a part of a JSON pointer (RFC 6901)."""
-    return name.replace("~", "~0").replace("/", "~1")
 
 
 _INVENTORY = RecordFormat(INVENTORY_ANNOTATION, decoder(list[Entry]))

@@ -19,6 +19,7 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.objects.identity import GroupKind, is_built_in
+from ssa_operator.objects.json_codec import mapping
 from ssa_operator.objects.live_object import MANAGER, LiveObject
 from ssa_operator.objects.messages import shortened, visible_line
 
@@ -103,22 +104,22 @@ def events_selector(live: LiveObject) -> str:
     if live.identity.group_kind == _CLAIM:
         return f"involvedObject.uid={live.uid}"
     uid = live.uid
-    active = _mapping(live.body.get("status")).get("active")
+    active = mapping(live.body.get("status")).get("active")
     if live.identity.group_kind == _CRON_JOB and active:
-        uid = _mapping(active[-1]).get("uid") or uid
+        uid = mapping(active[-1]).get("uid") or uid
     return f"involvedObject.uid={uid},type=Warning"
 
 
 def is_paused(body: Mapping[str, Any]) -> bool:
     """Whether an object is not ready because its author paused it."""
-    spec = _mapping(body.get("spec"))
+    spec = mapping(body.get("spec"))
     return bool(spec.get("paused") or spec.get("suspend"))
 
 
 def lacks_pods(body: Mapping[str, Any]) -> bool:
     """Whether the status of a built-in workload counts fewer pods than it wants."""
     kind = GroupKind.of(body.get("apiVersion", ""), body.get("kind", ""))
-    spec, status = _mapping(body.get("spec")), _mapping(body.get("status"))
+    spec, status = mapping(body.get("spec")), mapping(body.get("status"))
     if is_paused(body):
         return False
     if kind == _DAEMON_SET:
@@ -148,7 +149,3 @@ def _component(event: ObjectEvent) -> str | None:
 def _number(fields: Mapping[str, Any], name: str, otherwise: int = 0) -> int:
     found = fields.get(name)
     return found if type(found) is int else otherwise
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

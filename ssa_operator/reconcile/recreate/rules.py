@@ -28,7 +28,7 @@ from msgspec import Struct
 from ssa_operator.objects.annotations import PREFIX, Recreate
 from ssa_operator.objects.field_refusal import FieldRefusal
 from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
-from ssa_operator.objects.json_codec import encode
+from ssa_operator.objects.json_codec import encode, mapping
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.manifest import NEVER_RECREATED, Manifest
 from ssa_operator.objects.scalars import amount
@@ -142,7 +142,7 @@ def reason_to_keep(manifest: Manifest, live: LiveObject) -> str | None:
         if owner.controller and owner.uid != parent_uid:
             return f"it is controlled by {owner.kind} {owner.name}"
     if live.identity.group_kind == _STATEFUL_SET and manifest.instructions.recreate is not Recreate.ORPHAN:
-        policy = _mapping(_spec(live.body).get("persistentVolumeClaimRetentionPolicy"))
+        policy = mapping(_spec(live.body).get("persistentVolumeClaimRetentionPolicy"))
         if policy.get("whenDeleted") == "Delete":
             return (
                 "its volumes would be deleted with it (persistentVolumeClaimRetentionPolicy.whenDeleted is Delete); "
@@ -269,7 +269,7 @@ class Growth(Struct, frozen=True):
 
     @property
     def bound(self) -> bool:
-        return _mapping(self.claim.body.get("status")).get("phase") == "Bound"
+        return mapping(self.claim.body.get("status")).get("phase") == "Bound"
 
     @property
     def present(self) -> str:
@@ -309,15 +309,15 @@ def _storage(spec: Mapping[str, Any]) -> dict[str, str]:
     templates = spec.get("volumeClaimTemplates")
     storage = {}
     for template in templates if isinstance(templates, list) else ():
-        name = _mapping(_mapping(template).get("metadata")).get("name")
-        requested = _requested(_spec(_mapping(template)))
+        name = mapping(mapping(template).get("metadata")).get("name")
+        requested = _requested(_spec(mapping(template)))
         if isinstance(name, str) and requested is not None:
             storage[name] = str(requested)
     return storage
 
 
 def _requested(spec: Mapping[str, Any]) -> object:
-    return _mapping(_mapping(spec.get("resources")).get("requests")).get("storage")
+    return mapping(mapping(spec.get("resources")).get("requests")).get("storage")
 
 
 def _exceeds(one: object, other: object) -> bool:
@@ -326,11 +326,7 @@ def _exceeds(one: object, other: object) -> bool:
 
 
 def _spec(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    return _mapping(body.get("spec"))
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+    return mapping(body.get("spec"))
 
 
 # Rows of the tables in reconcile.decide.

@@ -14,16 +14,15 @@ from typing import Any
 
 from msgspec import Struct
 
+from ssa_operator.objects.field_set import FieldSet, Path, set_of, split, union
 from ssa_operator.objects.live_object import MANAGER, LiveObject
 from ssa_operator.objects.managed_fields import (
     FieldOwner,
-    Path,
-    Tree,
+    entry_owner,
     managed_entries,
     managed_fields_patch,
-    union_of_fields,
+    with_managed_fields,
 )
-from ssa_operator.objects.merge_keys import keys_of
 
 
 def gives_up(owner: FieldOwner, former: AbstractSet[str]) -> bool:
@@ -49,20 +48,20 @@ def claim(live: LiveObject, api_version: str, fields: Sequence[Path], former: Ab
     """The claim of fields that no manager owns, or one that gives them up. `api_version` is that of the manifest, and
     `former` are the folder's former managers.
     """
-    claimed: list[Tree] = [_tree(path) for path in fields]
+    claimed: list[FieldSet] = [set_of(fields)]
     own: dict[str, Any] | None = None
     kept: list[dict[str, Any]] = []
     for entry in managed_entries(live):
-        owner = FieldOwner(entry.get("manager", ""), entry.get("operation", ""), entry.get("subresource", ""))
-        if owner == FieldOwner(MANAGER, "Apply"):
+        owner = entry_owner(entry)
+        if owner.is_operator:
             own = entry
             continue
-        tree = entry["fieldsV1"]
+        left = entry["fieldsV1"]
         if gives_up(owner, former):
             for path in fields:
-                tree, taken = _split(tree, path)
+                left, taken = split(left, path)
                 claimed += [taken] if taken else []
-        kept += [{**entry, "fieldsV1": tree}] if tree else []
+        kept += [{**entry, "fieldsV1": left}] if left else []
     times = [entry["time"] for entry in managed_entries(live) if entry.get("time")]
     new: dict[str, Any] = {
         "manager": MANAGER,
@@ -73,29 +72,5 @@ def claim(live: LiveObject, api_version: str, fields: Sequence[Path], former: Ab
         **({"time": max(times)} if times else {}),
     }
     new = own if own is not None else new
-    entries = [{**new, "fieldsV1": union_of_fields([new["fieldsV1"], *claimed])}, *kept]
-    body = {**live.body, "metadata": {**live.body["metadata"], "managedFields": entries}}
-    return Claim(patch=managed_fields_patch(live, entries), live=LiveObject.of(body))
-
-
-def _tree(path: Path) -> Tree:
-    tree: Tree = {}
-    for step in reversed(path):
-        tree = {step: tree}
-    return tree
-
-
-def _split(tree: Tree, path: Path) -> tuple[Tree, Tree]:
-    """A tree without a path, and the part of it that is the path and what is below."""
-    first, rest = path[0], path[1:]
-    if first not in tree:
-        return tree, {}
-    others = {step: below for step, below in tree.items() if step != first}
-    if not rest:
-        return others, {first: tree[first]}
-    below, taken = _split(tree[first], rest)
-    if not taken:
-        return tree, {}
-    # A manager that owns only the keys of an item would keep an empty item when the manifest drops it.
-    bare = first.startswith("k:") and below.keys() <= {".", *(f"f:{key}" for key in keys_of(first))}
-    return (others if bare or not below else {**others, first: below}), {first: taken}
+    entries = [{**new, "fieldsV1": union([new["fieldsV1"], *claimed])}, *kept]
+    return Claim(patch=managed_fields_patch(live, entries), live=with_managed_fields(live, entries))

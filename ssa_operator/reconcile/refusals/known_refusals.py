@@ -11,23 +11,24 @@ Promises:
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ssa_operator.objects.field_set import Path, has, path_text
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.managed_fields import Path, is_owned, path_text
+from ssa_operator.objects.managed_fields import owned_by
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.merge_keys import IndexedBody
 from ssa_operator.objects.messages import bounded, shortened
 from ssa_operator.objects.scalars import amounts
 from ssa_operator.objects.secret_fields import SecretFields
-from ssa_operator.objects.source_location import FieldPath
-from ssa_operator.reconcile.field_changes import LeftField, left_fields, owned_by
+from ssa_operator.objects.source_location import FieldPath, without_value
+from ssa_operator.reconcile.field_changes import LeftField, left_fields
 
 DENIAL_LIMIT = 300
 """Characters of a denial in a message."""
@@ -104,7 +105,7 @@ def recalled(known: KnownRefusal, manifest: Manifest, live: LiveObject | None, *
     if live is None or known.uid != live.uid:
         return None
     body, own = IndexedBody(live.body), owned_by(live) if known.left else {}
-    left = tuple(each for each in known.left if body.value_at(each.path) is not None and not is_owned(own, each.path))
+    left = tuple(each for each in known.left if body.value_at(each.path) is not None and not has(own, each.path))
     stands = known.digest == manifest.digest and not (known.denial and resyncs)
     stands = stands and all(_is_moved(each.wanted, body.value_at(each.steps)) for each in known.kept)
     if stands and (known.kept or known.admission or left):
@@ -123,18 +124,8 @@ def without_kept(manifest: Manifest, kept: Sequence[KeptValue]) -> Manifest:
         return manifest
     body: Any = manifest.body
     for each in kept:
-        body = _without(body, each.path)
+        body = without_value(body, each.path)
     return replace(manifest, body=body, encoded=encode(body))
-
-
-def _without(value: Any, path: FieldPath) -> Any:
-    """A part of a body without one field, and without the mappings that only this field filled."""
-    first, rest = path[0], path[1:]
-    below = _without(value[first], rest) if rest else None
-    if isinstance(value, list):
-        return [below if at == first else item for at, item in enumerate(value)]
-    others = {key: item for key, item in value.items() if key != first}
-    return {**others, first: below} if below else others
 
 
 def refusal_notice(known: KnownRefusal | None, manifest: Manifest | None, live: LiveObject | None) -> str | None:
@@ -204,21 +195,3 @@ def admission_notice(manifest: Manifest, field: str, changes: Sequence[tuple[Pat
         "immutable; the manifest changes nothing there, so the object stays as it is; exempt it from the "
         f"policy{said}"
     )
-
-
-def field_of(steps: Path, index: IndexedBody) -> FieldPath | None:
-    """The place in a body that steps of managedFields name, None if the body lacks it."""
-    found: list[str | int] = []
-    at: Any = index.body
-    for step in steps:
-        if isinstance(at, list):
-            positions = index.index(at).selected(step)
-            if not positions:
-                return None
-            found.append(positions[0])
-        elif isinstance(at, Mapping) and step.startswith("f:") and step[2:] in at:
-            found.append(step[2:])
-        else:
-            return None
-        at = at[found[-1]]
-    return tuple(found)

@@ -22,8 +22,8 @@ from msgspec.structs import replace
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.resource import Resource
+from ssa_operator.objects.field_set import Path
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.managed_fields import Path
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.messages import bounded
 from ssa_operator.objects.source_location import field_text, parse_field

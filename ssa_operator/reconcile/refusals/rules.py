@@ -26,26 +26,32 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.objects.field_refusal import FieldRefusal
-from ssa_operator.objects.json_codec import encode
+from ssa_operator.objects.field_set import FieldSets, Path, covers, field_names
+from ssa_operator.objects.json_codec import encode, pointer_part
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.managed_fields import FieldOwner, FieldTrees, Path, is_in_version
+from ssa_operator.objects.managed_fields import (
+    FieldOwner,
+    FieldOwners,
+    is_content,
+    is_in_version,
+    other_entries,
+    owned_by,
+)
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.merge_keys import IndexedBody
 from ssa_operator.objects.scalars import amounts, is_percentage
-from ssa_operator.objects.source_location import FieldPath, parse_field
-from ssa_operator.reconcile.field_changes import Others, covers, differences, other_entries, owned_by
+from ssa_operator.objects.source_location import names_in, parse_field, with_value
+from ssa_operator.reconcile.field_changes import differences
 from ssa_operator.reconcile.immutable_fields.rules import ROOT, immutable_fields, mutable_fields, spelled
 from ssa_operator.reconcile.merged_outcomes import merged
 from ssa_operator.reconcile.refusals.field_claims import gives_up
-from ssa_operator.reconcile.refusals.known_refusals import LISTED, KeptValue, field_of, field_shown, without_kept
+from ssa_operator.reconcile.refusals.known_refusals import LISTED, KeptValue, field_shown, without_kept
 
 TRIALS = 8
 """Candidates at most. Each costs a dry run or two, once for each manifest that is refused."""
 
 FIELDS = 16
 """Refused fields that are read. The API server may name one for each entry of a mapping."""
-
-_NOT_CONTENT = frozenset({"f:apiVersion", "f:kind", "f:metadata", "f:status"})
 
 _QUANTITIES = frozenset(
     {"capacity", "default", "defaultRequest", "divisor", "hard", "limits", "max", "min", "overhead", "requests"}
@@ -108,19 +114,11 @@ def read_refusal(
     return RefusedApply(
         manifest=manifest,
         live=live,
-        fields=tuple(dict.fromkeys(_names(path) for path in paths)),
+        fields=tuple(dict.fromkeys(map(names_in, paths))),
         immutable=immutable_fields(manifest.identity.group_kind, refusals, schema),
         custom=schema is not None,
         former=former,
     )
-
-
-def _names(path: FieldPath) -> tuple[str, ...]:
-    return tuple(part for part in path if isinstance(part, str))
-
-
-def _names_of(steps: Path) -> tuple[str, ...]:
-    return tuple(step[2:] for step in steps if step.startswith("f:"))
 
 
 def is_quantity(_api_version: str, _kind: str, path: Sequence[str]) -> bool:
@@ -137,7 +135,7 @@ def changes_nothing_immutable(refused: RefusedApply, fresh: LiveObject | None) -
     """The same of all that the manifest says at the immutable fields: to recreate the object would change nothing."""
     paths = [parse_field(spelled(field), refused.live.body) for field in refused.immutable]
     kind = refused.manifest.identity.group_kind
-    fields = [(_names(path), mutable_fields(kind, path)) for path in paths]
+    fields = [(names_in(path), mutable_fields(kind, path)) for path in paths]
     return not any(_is_at(names, *field) for names in _own_changes(refused, fresh) for field in fields)
 
 
@@ -151,7 +149,7 @@ def _own_changes(refused: RefusedApply, fresh: LiveObject | None) -> Iterator[tu
     new = None if fresh is None else IndexedBody(fresh.body)
     for path, live, _ in differences(refused.live, after):
         if new is None or live is None or new.value_at(path) != live:
-            yield _names_of(path)
+            yield field_names(path)
 
 
 def admission_changes(refused: RefusedApply, fresh: LiveObject | None) -> list[tuple[Path, Any, Any]]:
@@ -162,7 +160,7 @@ def admission_changes(refused: RefusedApply, fresh: LiveObject | None) -> list[t
         return []
     found, body = [], IndexedBody(refused.manifest.body)
     for steps, live, made in differences(refused.live, fresh):
-        if made is None or steps[0] in _NOT_CONTENT or _is_generated(live, made):
+        if made is None or not is_content(steps) or _is_generated(live, made):
             continue
         wanted = body.value_at(steps)
         if wanted != made and (live is None or wanted is not None):
@@ -179,8 +177,8 @@ def find_candidates(refused: RefusedApply, fresh: LiveObject | None) -> Findings
     manifest lacks counts as what the new object lacks.
     """
     live = refused.live
-    trees = FieldTrees()
-    own, entries = owned_by(live, tree_of=trees), other_entries(live, tree_of=trees)
+    sets = FieldSets()
+    own, entries = owned_by(live, read=sets), other_entries(live, read=sets)
     # A field without an owner in managedFields of another version may have one.
     known = bool(live.managed_fields) and all(is_in_version(entry, live) for entry in live.managed_fields)
     made = fresh if fresh is not None else LiveObject.of({**refused.manifest.body})
@@ -189,12 +187,12 @@ def find_candidates(refused: RefusedApply, fresh: LiveObject | None) -> Findings
     body = IndexedBody(refused.manifest.body)
     around = [
         (near, *difference)
-        for difference in differences(live, made, trees)
+        for difference in differences(live, made, sets)
         if (near := _distance(refused, difference[0])) is not None
     ]
-    others = Others(entries, [steps for _, steps, _, _ in around])
+    others = FieldOwners(entries, [steps for _, steps, _, _ in around])
     for near, steps, value, wanted in around:
-        if steps[0] in _NOT_CONTENT or value is None:
+        if not is_content(steps) or value is None:
             continue
         owners = others.covering(steps)
         given_up = all(gives_up(owner, refused.former) for owner in owners)
@@ -218,7 +216,7 @@ def find_candidates(refused: RefusedApply, fresh: LiveObject | None) -> Findings
 
 def _distance(refused: RefusedApply, steps: Path) -> int | None:
     """0 for a field at, above or below a refused one, 1 for one in the same mapping, None for any other."""
-    names, found = _names_of(steps), None
+    names, found = field_names(steps), None
     for field in refused.fields:
         if names[: len(field)] == field or field[: len(names)] == names:
             return 0
@@ -231,7 +229,7 @@ def _may_stay(refused: RefusedApply, steps: Path, live: object, wanted: object, 
     """The manifest's value of a field that others moved, if both are amounts. `body` is the manifest's."""
     if refused.custom and not refused.immutable:
         return None  # a rule that doesn't read the old object refuses the value itself
-    names = _names_of(steps)
+    names = field_names(steps)
     if not any(names[: len(field)] == field for field in refused.fields):
         return None
     return _kept_value(steps, live, wanted, body)
@@ -239,8 +237,8 @@ def _may_stay(refused: RefusedApply, steps: Path, live: object, wanted: object, 
 
 def _kept_value(steps: Path, live: object, wanted: object, body: IndexedBody) -> KeptValue | None:
     found = amounts(live, wanted)
-    path = field_of(steps, body) if found is not None and found[0] != found[1] else None
-    return None if path is None else KeptValue(path=path, steps=steps, wanted=wanted)
+    path = body.place(steps) if found is not None and found[0] != found[1] else ()
+    return KeptValue(path=path, steps=steps, wanted=wanted) if len(path) == len(steps) else None
 
 
 def moved_values(refused: RefusedApply) -> tuple[Candidate, ...]:
@@ -249,10 +247,10 @@ def moved_values(refused: RefusedApply) -> tuple[Candidate, ...]:
     own, others = owned_by(live), other_entries(live)
     found = []
     for steps, value, wanted in differences(live, LiveObject.of({**refused.manifest.body})):
-        if steps[0] in _NOT_CONTENT or value is None or wanted is None or covers(own, steps):
+        if not is_content(steps) or value is None or wanted is None or covers(own, steps):
             continue
         kept = _kept_value(steps, value, wanted, body)
-        owners = tuple(owner for owner, tree in others if covers(tree, steps)) if kept is not None else ()
+        owners = tuple(owner for owner, fields in others if covers(fields, steps)) if kept is not None else ()
         if owners:
             found.append(Candidate(steps=steps, owners=owners, kept=kept, live=value))
     return tuple(found[:TRIALS])
@@ -291,19 +289,11 @@ def _amounts(candidate: Candidate) -> tuple[KeptValue, tuple[Decimal, Decimal]]:
 def _with_amount(manifest: Manifest, kept: KeptValue, live: object, number: Decimal) -> bytes:
     """The manifest with a number, spelled as the live value is."""
     value: Any = int(number) if isinstance(live, int) else _text(number)
-    return encode(_with_value(manifest.body, kept.path, f"{value}%" if is_percentage(live) else value))
+    return encode(with_value(manifest.body, kept.path, f"{value}%" if is_percentage(live) else value))
 
 
 def _text(value: Decimal) -> str:
     return format(value.normalize(), "f")
-
-
-def _with_value(body: Any, path: FieldPath, value: Any) -> Any:
-    if not path:
-        return value
-    if isinstance(body, list):
-        return [_with_value(item, path[1:], value) if at == path[0] else item for at, item in enumerate(body)]
-    return {**body, path[0]: _with_value(body[path[0]], path[1:], value)}
 
 
 def merged_patch(claimed: LiveObject, manifest: Manifest) -> tuple[bytes, LiveObject]:
@@ -317,11 +307,11 @@ def merged_patch(claimed: LiveObject, manifest: Manifest) -> tuple[bytes, LiveOb
         ("/metadata", claimed.body["metadata"], _metadata(after.body["metadata"])),
     ):
         operations += [
-            {"op": "add", "path": f"{pointer}/{_escaped(key)}", "value": value} for key, value in now.items()
+            {"op": "add", "path": f"{pointer}/{pointer_part(key)}", "value": value} for key, value in now.items()
         ]
         removed = before.keys() - now.keys() if pointer == "" else set()
         operations += [
-            {"op": "remove", "path": f"/{_escaped(key)}"} for key in sorted(removed) if key not in _KEPT_KEYS
+            {"op": "remove", "path": f"/{pointer_part(key)}"} for key in sorted(removed) if key not in _KEPT_KEYS
         ]
     return encode_list(operations), after
 
@@ -335,10 +325,6 @@ def _content(body: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _metadata(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     return {key: value for key, value in metadata.items() if key in ("annotations", "labels", "ownerReferences")}
-
-
-def _escaped(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")
 
 
 def encode_list(operations: Sequence[Mapping[str, Any]]) -> bytes:

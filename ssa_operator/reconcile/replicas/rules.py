@@ -20,19 +20,19 @@ Promises:
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ssa_operator.objects.field_set import FieldSet, Path, has, set_of, split, union
 from ssa_operator.objects.identity import split_api_version
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import HANDOVER_MANAGER, MANAGER, LiveObject
-from ssa_operator.objects.managed_fields import Path, Tree, is_owned, managed_entries, union_of_fields
+from ssa_operator.objects.managed_fields import managed_entries, managed_fields_patch, with_managed_fields
 from ssa_operator.objects.manifest import Manifest
-from ssa_operator.objects.source_location import FieldPath, value_at
+from ssa_operator.objects.source_location import FieldPath, value_at, with_value
 
 SPEC_REPLICAS: FieldPath = ("spec", "replicas")
 """The field that the subresource `scale` of built-in kinds writes."""
@@ -52,9 +52,10 @@ class ReplicasOwner(Struct, frozen=True, order=True):
     """`Apply` or `Update`."""
     subresource: str = ""
 
-    def is_entry(self, entry: Mapping[str, Any]) -> bool:
-        """Whether an entry of managedFields is this owner's."""
-        return self == ReplicasOwner(entry.get("manager", ""), entry.get("operation", ""), entry.get("subresource", ""))
+    @classmethod
+    def of(cls, entry: Mapping[str, Any]) -> ReplicasOwner:
+        """The owner of an entry of managedFields."""
+        return cls(entry.get("manager", ""), entry.get("operation", ""), entry.get("subresource", ""))
 
 
 _OPERATOR = ReplicasOwner(MANAGER, "Apply")
@@ -86,23 +87,18 @@ class Handover(Struct, frozen=True, kw_only=True):
 
     def patch(self, live: LiveObject) -> bytes:
         """The merge patch of a live object that changes the owners."""
-        metadata = {"resourceVersion": live.resource_version, "managedFields": self._entries(live)}
-        return json.dumps({"metadata": metadata}, separators=(",", ":")).encode()
+        return managed_fields_patch(live, self._entries(live))
 
     def patched(self, live: LiveObject) -> LiveObject:
         """A live object with the other owners."""
-        metadata = {**live.body["metadata"], "managedFields": self._entries(live)}
-        return LiveObject.of({**live.body, "metadata": metadata})
+        return with_managed_fields(live, self._entries(live))
 
     def _entries(self, live: LiveObject) -> list[dict[str, Any]]:
-        entries = managed_entries(live)
-        own = next(entry for entry in entries if _OPERATOR.is_entry(entry))
-        rest = [
-            {**each, "fieldsV1": _without(each["fieldsV1"], _steps(self.own_path))} if each is own else each
-            for each in entries
-        ]
+        entries, path = managed_entries(live), _steps(self.own_path)
+        own = next(entry for entry in entries if ReplicasOwner.of(entry) == _OPERATOR)
+        rest = [{**each, "fieldsV1": split(each["fieldsV1"], path)[0]} if each is own else each for each in entries]
         for owner in self.owners:
-            rest = _with_owner(rest, owner, own.get("apiVersion", ""), _tree(_steps(self.own_path)))
+            rest = _with_owner(rest, owner, own.get("apiVersion", ""), set_of([path]))
         return rest
 
 
@@ -191,9 +187,9 @@ def _owners_after(live: LiveObject, paths: ScalePaths, path: FieldPath) -> tuple
 def _owners_of(live: LiveObject, paths: ScalePaths, path: FieldPath) -> tuple[ReplicasOwner, ...]:
     return tuple(
         dict.fromkeys(
-            ReplicasOwner(entry.get("manager", ""), entry.get("operation", ""), entry.get("subresource", ""))
+            ReplicasOwner.of(entry)
             for entry in managed_entries(live)
-            if is_owned(entry["fieldsV1"], _steps(_path_in(entry.get("apiVersion", ""), paths, path)))
+            if has(entry["fieldsV1"], _steps(_path_in(entry.get("apiVersion", ""), paths, path)))
         )
     )
 
@@ -209,48 +205,27 @@ def _number_at(body: Mapping[str, Any], path: FieldPath | None) -> int | None:
 
 
 def _with_number(manifest: Manifest, path: FieldPath, number: int) -> Manifest:
-    body = _with_value(manifest.body, path, number)
+    body = with_value(manifest.body, path, number)
     return replace(manifest, body=body, encoded=encode(body))
-
-
-def _with_value(body: Mapping[str, Any], path: Sequence[str | int], value: Any) -> dict[str, Any]:
-    head, *rest = path
-    below = body.get(str(head))
-    inner = _with_value(below if isinstance(below, Mapping) else {}, rest, value) if rest else value
-    return {**body, str(head): inner}
 
 
 def _steps(path: FieldPath) -> Path:
     return tuple(f"f:{part}" for part in path)
 
 
-def _tree(steps: Path) -> Tree:
-    return {steps[0]: _tree(steps[1:])} if steps else {}
-
-
-def _without(tree: Tree, steps: Path) -> Tree:
-    """A tree without a field, and without what then owns nothing."""
-    head, *rest = steps
-    if head not in tree:
-        return tree
-    below = _without(tree[head], tuple(rest)) if rest else {}
-    left = {step: each for step, each in tree.items() if step != head}
-    return {**left, head: below} if below else left
-
-
 def _with_owner(
-    entries: Iterable[dict[str, Any]], owner: ReplicasOwner, api_version: str, tree: Tree
+    entries: Iterable[dict[str, Any]], owner: ReplicasOwner, api_version: str, fields: FieldSet
 ) -> list[dict[str, Any]]:
     found = list(entries)
     for at, entry in enumerate(found):
-        if owner.is_entry(entry) and entry.get("apiVersion", "") == api_version:
-            found[at] = {**entry, "fieldsV1": union_of_fields([entry["fieldsV1"], tree])}
+        if ReplicasOwner.of(entry) == owner and entry.get("apiVersion", "") == api_version:
+            found[at] = {**entry, "fieldsV1": union([entry["fieldsV1"], fields])}
             return found
     new = {
         "manager": owner.manager,
         "operation": owner.operation,
         "apiVersion": api_version,
         "fieldsType": "FieldsV1",
-        "fieldsV1": tree,
+        "fieldsV1": fields,
     }
     return [*found, new | ({"subresource": owner.subresource} if owner.subresource else {})]

@@ -26,8 +26,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ssa_operator.objects.field_set import changed_fields, lost_fields
 from ssa_operator.objects.live_object import LiveObject, split_entry
-from ssa_operator.objects.managed_fields import changed_fields, differ, lost_fields, names_owners
+from ssa_operator.objects.managed_fields import names_owners
 from ssa_operator.objects.manifest import Manifest
 
 COUNTED_IN_VAIN = (
@@ -173,4 +174,4 @@ def with_newest(record: ApplyRecord, live: LiveObject) -> ApplyRecord:
 
 def _differs(entry: bytes, one: LiveObject, other: LiveObject) -> bool:
     """Whether a field of an entry has another value in two states of an object, as far as they can be compared."""
-    return one.version == other.version and differ(split_entry(entry)[1], one.body, other.body)
+    return one.version == other.version and bool(changed_fields(split_entry(entry)[1], one.body, other.body))

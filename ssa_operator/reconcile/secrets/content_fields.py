@@ -26,7 +26,7 @@ from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.manifest import MANAGED_BY_LABEL, Manifest
 from ssa_operator.objects.secret_fields import NO_SECRET_FIELDS, ParentSecrets, SecretFields
-from ssa_operator.objects.source_location import FieldPath, value_at
+from ssa_operator.objects.source_location import FieldPath, names_in, value_at
 from ssa_operator.reconcile.step import Step
 
 HiddenPaths: TypeAlias = "frozenset[FieldPath]"
@@ -112,11 +112,11 @@ def _may_be_content(path: FieldPath, live: LiveObject, fields: ContentFields) ->
     """Whether a field that no template renders now may hold content of an earlier render."""
     if any(path[: len(each)] == each for each in _OPERATORS):
         return False
-    names = _names_in(path)
+    names = names_in(path)
     # An object of its kind may be the same one under another name.
     places = [
-        *map(_names_in, fields.of_kind),
-        *(_names_in(each)[:-1] or _names_in(each) for each in fields.secret.paths),
+        *map(names_in, fields.of_kind),
+        *(names_in(each)[:-1] or names_in(each) for each in fields.secret.paths),
     ]
     return fields.read_others or any(names[: len(each)] == each for each in places) or _is_replaced(path, live, fields)
 
@@ -136,11 +136,6 @@ def _is_replaced(path: FieldPath, live: LiveObject, fields: ContentFields) -> bo
         elif isinstance(value, list):
             found += value
     return False
-
-
-def _names_in(path: FieldPath) -> FieldPath:
-    """A field without positions in lists."""
-    return tuple(part for part in path if isinstance(part, str))
 
 
 def prefix_of(path: FieldPath, hidden: HiddenPaths) -> FieldPath | None:

@@ -32,7 +32,7 @@ annotation and the owner references.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -42,7 +42,7 @@ from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest, may_own
 from ssa_operator.objects.shared_record import OWNERS_ANNOTATION, SharedRecord
-from ssa_operator.objects.source_location import FieldPath, field_text
+from ssa_operator.objects.source_location import field_text, first_difference
 from ssa_operator.reconcile.observed import Observed, ObservedParents
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.step import FailureReason, Step
@@ -148,19 +148,6 @@ def _patch(live: LiveObject, record: SharedRecord, references: Sequence[dict[str
     return encode({"metadata": metadata})
 
 
-def _first_difference(wanted: Any, live: Any, path: FieldPath = ()) -> FieldPath | None:
-    """The first field of a manifest that an object lacks or has with another value."""
-    below: Iterable[tuple[str | int, Any, Any]] = ()
-    if isinstance(wanted, Mapping) and isinstance(live, Mapping):
-        below = ((name, value, live.get(name)) for name, value in wanted.items())
-    elif isinstance(wanted, list) and isinstance(live, list) and len(wanted) == len(live):
-        below = ((at, *pair) for at, pair in enumerate(zip(wanted, live, strict=True)))
-    elif wanted != live:
-        return path
-    found = (_first_difference(value, other, (*path, name)) for name, value, other in below)
-    return next((each for each in found if each is not None), None)
-
-
 # Rows of the tables in reconcile.decide.
 
 
@@ -201,7 +188,7 @@ def is_rendered_differently(observed: Observed, step: Step) -> Step | None:
     who, me = owners_text(live, standing, observed.parents), observed.parent.identity
     body = {name: value for name, value in step.wanted.body.items() if name != "metadata"}
     metadata = {part: step.wanted.body["metadata"].get(part, {}) for part in ("labels", "annotations")}
-    path = _first_difference(body, live.body) or _first_difference({"metadata": metadata}, live.body)
+    path = first_difference(body, live.body) or first_difference({"metadata": metadata}, live.body)
     field = f" (first difference: {field_text(path)})" if path and not observed.confidential else ""
     why = (
         f"is rendered differently by {me} and by {who}, which owned it before{field}; it stays as it is until they "

@@ -16,8 +16,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from ssa_operator.objects.field_set import field_set
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.managed_fields import field_tree
 from ssa_operator.objects.merge_keys import ListIndex
 from ssa_operator.objects.messages import MESSAGE_LIMIT, bounded
 from ssa_operator.objects.render_result import REASON, StatusFields
@@ -202,7 +202,7 @@ def last_status(parent: LiveObject) -> AuthorStatus:
     status, owned = parent.body.get("status"), parent.owned_fields("status")
     if not owned or not isinstance(status, Mapping):
         return AuthorStatus()
-    names = field_tree(owned).get("f:status", {})
+    names = field_set(owned).get("f:status", {})
     fields = {key: value for key, value in status.items() if f"f:{key}" in names and key not in RESERVED}
     return AuthorStatus(fields=fields, conditions=tuple(_last_conditions(status.get("conditions"), names)))
 

@@ -14,9 +14,10 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from ssa_operator.objects.field_set import Path, path_text
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import MANAGER, LiveObject
-from ssa_operator.objects.managed_fields import FieldOwner, Path, path_text
+from ssa_operator.objects.managed_fields import FieldOwner
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.merge_keys import IndexedBody
 from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets
@@ -27,7 +28,6 @@ from ssa_operator.reconcile.field_changes import (
     FieldChange,
     content,
     field_changes,
-    field_path,
     left_fields,
 )
 from ssa_operator.reconcile.outcome import Outcome, Result
@@ -232,6 +232,6 @@ def _recreated(outcome: Outcome) -> Body | None:
 def _location(change: FieldChange, manifest: Manifest | None, sent: IndexedBody | None) -> SourceLocation | None:
     if manifest is None or sent is None or change.cause in (ChangeCause.SERVER, ChangeCause.ADOPTED):
         return None
-    path = field_path(change.path, sent)
+    path = sent.place(change.path)
     # A field that is no longer rendered has no line.
     return manifest.document.location_of(path) if len(path) == len(change.path) else None

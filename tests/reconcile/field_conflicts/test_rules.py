@@ -11,8 +11,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ssa_operator.objects.field_set import lost_fields, path_text
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.managed_fields import lost_fields, path_text
 from ssa_operator.objects.merge_keys import IndexedBody
 from ssa_operator.reconcile.child_memory import ChildMemories, ChildMemory
 from ssa_operator.reconcile.field_conflicts.history import (
