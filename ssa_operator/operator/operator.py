@@ -361,7 +361,7 @@ class Operator:
             if lag >= HELD and (parents := sorted(map(str, self.queue.processing()))):
                 more = f" and {len(parents) - SHOWN} more" if len(parents) > SHOWN else ""
                 names = ", ".join(parents[:SHOWN])
-                log.error("the event loop was held for %.1f s; being reconciled: %s%s", lag, names, more)
+                log.warning("the event loop was held for %.1f s; being reconciled: %s%s", lag, names, more)
 
 
 async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
