@@ -324,7 +324,7 @@ async def test_sigterm_deletes_what_was_created(desk: Desk, templates: Path) -> 
         await command.says(f"{ECHOES} 1: 1 change")
         command.process.terminate()
         assert await command.ended() == 130
-    created = json.loads(await desk.kubectl("get", "namespaces,echoes", "--all-namespaces", "--json"))["items"]
+    created = json.loads(await desk.kubectl("get", "namespaces,echoes", "--all-namespaces", "--output=json"))["items"]
     left = [
         each["metadata"]
         for each in created
