@@ -2,7 +2,7 @@
 
 Promises:
 - Everything that other clients wrote there is read without an error, and hides no entry beside it.
-- A manager of one field is found without reading the fields that nobody asks for.
+- Finding the managers of some fields reads no other fields.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ class ShardLeases:
         self._metrics.shard_buckets.labels("overlapping").set(sum(map(len, coverage.overlaps)))
 
     async def _renew(self, client: Client) -> None:
-        """Hold the Lease as a leader holds its own, whoever else writes it."""
+        """Hold the Lease as a leader holds its own, even if another process writes it."""
         name = lease_name(self._shard.index)
         labels = shard_lease_labels(self._shard)
         access = LeaseAccess(client, self._namespace, name, timeout=self._timing.request_timeout, labels=labels)
