@@ -31,6 +31,7 @@ from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets
 from ssa_operator.reconcile.account_view import AccountView
 from ssa_operator.reconcile.impersonation.reviews import AccountReviews
 from ssa_operator.reconcile.impersonation.rules import account_of
+from ssa_operator.reconcile.parent_records.folder_kinds import FolderKinds
 from ssa_operator.reconcile.replicas.rules import OthersReplicas
 from ssa_operator.reconcile.settings import ReconcileSettings
 from ssa_operator.reconcile.shards.other_shards import OtherShards
@@ -105,6 +106,8 @@ class SharedCluster(Struct, frozen=True, kw_only=True):
     """What all reconciles follow from."""
     other_shards: OtherShards | None = None
     """The parents of other shards, None without `--shard`."""
+    folder_kinds: FolderKinds | None = None
+    """The kinds that each folder has applied; None for a command, which has no namespace of its own."""
     dry_run: bool = False
     """Whether every write is a dry run."""
 

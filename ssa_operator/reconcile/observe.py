@@ -68,8 +68,11 @@ class Observer:
         observed = self._observed(reconcile, found, records, recorded)
         self.children.forget_if_gone(reconcile)
         if observed.records_lost:
-            if await take_unseen_records(reconcile):
+            found_records = await take_unseen_records(reconcile)
+            if found_records:
                 return await self.observe(reconcile)
+            if found_records is None:
+                return replace(observed, records_lost=False), found.rendered
             notice = unknown_notice(_unrecorded(observed, found.rendered), self._monotonic())
             reconcile.state = replace(reconcile.state, records_notice=notice)
         return observed, found.rendered
@@ -122,7 +125,9 @@ class Observer:
             children = ChainMap(unwatched, cast("MutableMapping[Identity, LiveObject]", children))
         own = (*own_children(reconcile), *unwatched.values())
         named = {child.identity.group_kind for child in own} | rendered_kinds(found.named)
-        named |= reconcile.state.unseen_kinds if reconcile.state.reconciled_before else reported_kinds(live)
+        named |= reconcile.state.unseen_kinds
+        if not reconcile.state.reconciled_before:
+            named |= reported_kinds(live)
         named |= {identity.group_kind for identity in records.inventory}
         named |= records.applied.kinds if records.applied is not None else set()
         kinds = self.children.kinds(reconcile, named)

@@ -50,6 +50,7 @@ from ssa_operator.reconcile.parent_records.rules import (
     parent_records_body,
     read_parent_records,
     removal,
+    shown_text,
     unreadable_records_message,
     with_applied,
     with_manifests,
@@ -58,6 +59,7 @@ from ssa_operator.reconcile.parent_records.rules import (
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.status.conditions import live_condition
 from ssa_operator.reconcile.step import Action, FailureReason, Step
+from ssa_operator.schema.operator_fields import APPLIED_FIELD
 
 
 async def restore_parent_records(reconcile: Reconcile, now: float) -> None:
@@ -72,16 +74,19 @@ async def restore_parent_records(reconcile: Reconcile, now: float) -> None:
     reconcile.state = replace(reconcile.state, records_notice=restored_notice(known, now))
 
 
-async def take_unseen_records(reconcile: Reconcile) -> bool:
+async def take_unseen_records(reconcile: Reconcile) -> bool | None:
     """Go on with the parent as the API server has it, if it has records there. The watch of parents may be behind that
     of children, which another process records and applies: the last leader, or `ssa-operator apply`. Returns whether it
-    has. Raises ApiError.
+    has; None if it has had none yet, because an operator ended between the first apply and the status. Raises ApiError.
     """
     live = await read_again(reconcile.cluster, reconcile.parent)
-    if live is None or not record_texts(live):
+    if live is None:
         return False
-    reconcile.take_parent(replace(reconcile.parent, live=live))
-    return True
+    if record_texts(live) or shown_text(live):
+        reconcile.take_parent(replace(reconcile.parent, live=live))
+        return True
+    is_new = reconcile.parent.shows_applied and reconcile.cluster.folder_kinds is not None
+    return None if is_new and not live.body.get("status") else False
 
 
 async def save_parent_records(reconcile: Reconcile, records: ParentRecords) -> None:
@@ -95,7 +100,9 @@ async def save_parent_records(reconcile: Reconcile, records: ParentRecords) -> N
     body = parent_records_body(reconcile.parent.live, records)
     if not is_written(reconcile.parent.live, body):
         reconcile.take_parent(await _apply(reconcile.cluster, reconcile.parent, body))
-    reconcile.take_parent(await _remove(reconcile.cluster, reconcile.parent, reconcile.records, records))
+    reconcile.take_parent(await _remove(reconcile.cluster, reconcile.parent, records))
+    applied = records.applied
+    reconcile.remember_applied(applied if applied is not None and applied.shown else None)
 
 
 async def _apply(cluster: ClusterAccess, parent: Parent, body: Mapping[str, Any]) -> Parent:
@@ -107,11 +114,13 @@ async def _apply(cluster: ClusterAccess, parent: Parent, body: Mapping[str, Any]
         return _updated(parent, applied.live)
 
 
-async def _remove(cluster: ClusterAccess, parent: Parent, known: ParentRecords, records: ParentRecords) -> Parent:
-    """Remove what `records` don't need from a parent that has the `known` ones. If it is gone, there is nothing to
-    remove.
-    """
-    namespace, name = parent.live.identity.namespace, parent.live.identity.name
+async def _remove(cluster: ClusterAccess, parent: Parent, records: ParentRecords) -> Parent:
+    """Remove from a parent what `records` don't need. If it is gone, there is nothing to remove."""
+    known, namespace, name = (
+        read_parent_records(parent.live),
+        parent.live.identity.namespace,
+        parent.live.identity.name,
+    )
     for _ in range(ATTEMPTS):
         patch = removal(parent.live, records)
         if patch is None:
@@ -142,6 +151,18 @@ async def _remove(cluster: ClusterAccess, parent: Parent, known: ParentRecords, 
     )
 
 
+async def _remove_shown(reconcile: Reconcile) -> None:
+    """Remove from the status what was applied. Raises ApiError."""
+    parent, identity = reconcile.parent, reconcile.parent.live.identity
+    metadata = {"uid": parent.live.uid, "resourceVersion": parent.live.resource_version}
+    patch = encode({"metadata": metadata, "status": {APPLIED_FIELD: None}})
+    with parent.cache.writing(identity.namespace, identity.name):
+        live = await reconcile.cluster.operator_client.merge_patch(
+            parent.resource, identity.namespace, identity.name, patch, subresource="status"
+        )
+        reconcile.take_parent(replace(parent, live=parent.cache.written(live)))
+
+
 async def read_again(cluster: ClusterAccess, parent: Parent) -> LiveObject | None:
     """The current parent from the API server, None if it is gone."""
     identity = parent.live.identity
@@ -161,12 +182,33 @@ async def record_before_apply(reconcile: Reconcile, plan: Plan) -> Plan:
     refuses the manifests that can't be recorded.
     """
     try:
-        await save_parent_records(reconcile, _with_revision(reconcile, _records_of(plan)))
+        records = _with_revision(reconcile, _records_of(plan))
+        await save_parent_records(reconcile, await _shown_or_recorded(reconcile, plan, records))
     except (ApiError, ParentRecordsError) as error:
         if isinstance(error, ApiError) and not (error.forbidden or error.too_large):
             raise
         return _without_unrecorded(plan, reconcile.parent, error)
     return plan
+
+
+async def _shown_or_recorded(reconcile: Reconcile, plan: Plan, records: ParentRecords) -> ParentRecords:
+    """The records, of which the status shows what was applied for a new parent, if it needs no other record. Raises
+    ApiError.
+    """
+    parent, cluster, applied, before = reconcile.parent, reconcile.cluster, records.applied, reconcile.records.applied
+    if applied is None or not (applied.shown or before is None):
+        return records
+    others = replace(records, applied=None, selector="") != ParentRecords()
+    alone = not others and not any(step.manifest is not None and step.manifest.once for step in plan.steps)
+    shown = parent.shows_applied and alone
+    if before is None and shown and applied.templates and cluster.folder_kinds is not None:
+        shown = await cluster.folder_kinds.record(parent.folder.name, applied.kinds)
+    elif before is None:
+        shown = False
+    elif not shown and shown_text(parent.live):
+        # Where it stands, a later process takes the other records for removed by nobody.
+        await _remove_shown(reconcile)
+    return replace(records, applied=replace(applied, shown=shown))
 
 
 def without_unrecordable(plan: Plan, parent: Parent) -> Plan:
@@ -192,9 +234,10 @@ def _records_of(plan: Plan) -> ParentRecords:
     applied = [step.manifest for step in plan.steps if step.manifest is not None and step.action in _APPLYING]
     records = with_manifests(observed.records, applied, hooks=plan.has_hooks)
     has_children = bool(observed.children.own) or observed.records_lost
-    records = with_applied(
-        records, applied, plan.rendered.digest, waiting=_waiting_kinds(plan), has_children=has_children
-    )
+    kinds = _waiting_kinds(plan)
+    if records.applied is None:
+        kinds |= {live.identity.group_kind for live in observed.children.own if live.owned_fields()}
+    records = with_applied(records, applied, plan.rendered.digest, waiting=kinds, has_children=has_children)
     if observed.records_lost:
         records = once_outcomes.with_unknown(records, plan.steps, observed.parent)
     return replace(records, held_prune=plan.held_prune)
@@ -318,7 +361,7 @@ def _what_was_applied(
     kinds = plan.observed.children.kinds
     absent = {kind for kind in before.kinds - present if kind in kinds and kinds[kind].shown}
     templates = plan.rendered.digest if reconcile.newly_converged else before.templates
-    return AppliedRecord(kinds=before.kinds - absent, templates=templates)
+    return replace(before, kinds=before.kinds - absent, templates=templates)
 
 
 _APPLYING = frozenset({Action.APPLY, Action.UNCHANGED, Action.RECREATE})

@@ -1,8 +1,7 @@
 """The author's part of a status: the fields and conditions of `_status.yaml.j2`, and those of them that are dropped.
 
 Promises:
-- The author's fields never replace `conditions`, `observedGeneration` or `resources`, and the author's conditions never
-  replace those of the operator.
+- The author's fields never replace those of the operator, and the author's conditions never replace its conditions.
 - A condition that Kubernetes would refuse is dropped alone. Each dropped field has a reason and a template line.
 - While the template fails, the author's fields and conditions stay unchanged.
 """
@@ -23,9 +22,7 @@ from ssa_operator.objects.messages import MESSAGE_LIMIT, bounded
 from ssa_operator.objects.render_result import REASON, StatusFields
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text
 from ssa_operator.schema.crd_schema import MISFIT, declared
-
-RESERVED = ("conditions", "observedGeneration", "resources")
-"""The fields of a status that belong to the operator; the author's conditions are added to its list."""
+from ssa_operator.schema.operator_fields import RESERVED
 
 
 class ConditionType(StrEnum):

@@ -44,6 +44,7 @@ from ssa_operator.reconcile.status.events import events, newly_kept, status_refu
 from ssa_operator.reconcile.status.report import (
     Report,
     due_at,
+    with_applied,
     with_crd_refusal,
     with_notice,
     with_records_notice,
@@ -115,6 +116,9 @@ class Publisher:
         report = with_notice(report, conflict_message(history.conflict))
         if revision := _shown_revision(parent, report):
             report = with_revision(report, revision)
+        applied = reconcile.records.applied
+        if applied is not None and applied.shown:
+            report = with_applied(report, applied.text)
         reconcile.state = replace(reconcile.state, status=history)
         self.emit_events(reconcile, report)
         status = declared(report.status, parent.status_schema)
@@ -158,7 +162,8 @@ class Publisher:
                     history = replace(reconcile.state.status, deferred=None)
                     reconcile.state = replace(reconcile.state, status=after_match(history, now))
                     return
-        reconcile.state = replace(reconcile.state, status=after_write(reconcile.state.status, status, live, now))
+        history = after_write(reconcile.state.status, status, live, now)
+        reconcile.state = replace(reconcile.state, status=history, applied=None)
 
     async def _write(self, reconcile: Reconcile, status: Mapping[str, Any]) -> LiveObject:
         """Write a status. Returns the parent with it. Raises ApiError."""
