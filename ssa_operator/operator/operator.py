@@ -43,7 +43,6 @@ from ssa_operator.operator.workers import ReconcileListener, Workers
 from ssa_operator.reconcile.context import reconciling
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.reconcile.reconciler import Reconciler
-from ssa_operator.reconcile.renderer import Renderer
 from ssa_operator.rendering.folder.loaded_folders import Folder
 
 if TYPE_CHECKING:
@@ -143,12 +142,7 @@ class Operator:
             self._shards = ShardLeases(
                 client.credentials, self.namespace, options.shard, self.metrics, heartbeat=heartbeat
             )
-        self._reconciler = Reconciler(
-            shared.cluster,
-            shared.claims,
-            self.queue.has_as_urgent,
-            SYSTEM,
-        )
+        self._reconciler = Reconciler(shared.cluster)
 
     @property
     def namespace(self) -> str:
@@ -164,11 +158,6 @@ class Operator:
     def missing_permissions(self) -> tuple[PermissionNeed, ...]:
         """The permissions that templates need and the operator lacks, by the last review."""
         return self.controllers.permissions.missing
-
-    @property
-    def renderer(self) -> Renderer:
-        """Renders parents by this operator's templates and caches."""
-        return self._reconciler.observer.renderer
 
     async def run(self, stop: asyncio.Event) -> None:
         """Reconcile until `stop` is set, then end in order."""

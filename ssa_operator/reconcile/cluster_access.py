@@ -16,14 +16,17 @@ from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
 from ssa_operator.informers.child_informers import ChildInformers
 from ssa_operator.informers.crds import CRDInformer
 from ssa_operator.informers.lookups import LookupInformers
-from ssa_operator.informers.parents import Parent
+from ssa_operator.informers.parents import Parent, ParentKey
 from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.clock import SYSTEM, Clock
+from ssa_operator.objects.causes import Cause
+from ssa_operator.objects.compression import Examples
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.kinds import ServedKind
 from ssa_operator.objects.live_object import LiveObject
@@ -31,10 +34,13 @@ from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets
 from ssa_operator.reconcile.account_view import AccountView
 from ssa_operator.reconcile.impersonation.reviews import AccountReviews
 from ssa_operator.reconcile.impersonation.rules import account_of
+from ssa_operator.reconcile.object_claims import ObjectClaims
+from ssa_operator.reconcile.render_turns import RenderTurns
 from ssa_operator.reconcile.replicas.rules import OthersReplicas
 from ssa_operator.reconcile.settings import ReconcileSettings
 from ssa_operator.reconcile.shards.other_shards import OtherShards
 from ssa_operator.reconcile.status.event_requests import Recorder
+from ssa_operator.rendering.determinism import TrustedTemplates
 
 
 class Guard(Protocol):
@@ -82,8 +88,8 @@ class Unguarded:
 
 
 class SharedCluster(Struct, frozen=True, kw_only=True):
-    """What the reconciles of all parents read and write: the operator's client, the informers, and the recorder of
-    Events; and the settings of all of them.
+    """What the reconciles of all parents share: the operator's client, the informers, the recorder of Events, the
+    settings, and what the process knows of them together.
     """
 
     operator_client: Client
@@ -103,6 +109,21 @@ class SharedCluster(Struct, frozen=True, kw_only=True):
     """Whether a controller, this one or another, writes the status of a kind's objects: they are ready only then."""
     settings: ReconcileSettings = ReconcileSettings()
     """What all reconciles follow from."""
+    claims: ObjectClaims
+    """The objects of all parents of all folders."""
+    others_wait: Callable[[Cause, ParentKey], bool] = lambda *_: False
+    """Whether parents wait that are at least as urgent as this one with these causes."""
+    clock: Clock = SYSTEM
+    turns: RenderTurns = field(default_factory=RenderTurns)
+    """Where their renders wait for each other."""
+    trusted: TrustedTemplates = field(default_factory=TrustedTemplates)
+    """The templates whose renders need no check."""
+    examples: Examples = field(default_factory=dict)
+    """What the applies that resyncs repeat are compressed by."""
+    logged: set[tuple[str, str, str, str]] = field(default_factory=set)
+    """The fields of statuses that were dropped and are logged already: folder, digest, template line and reason."""
+    without_events: set[tuple[str, str]] = field(default_factory=set)
+    """The accounts that may not list Events, each with the namespace, as far as that is logged."""
     other_shards: OtherShards | None = None
     """The parents of other shards, None without `--shard`."""
     dry_run: bool = False

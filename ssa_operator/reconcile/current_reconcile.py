@@ -99,6 +99,14 @@ class Reconcile(Struct, kw_only=True):
         identity = self.parent.live.identity
         return ParentKey(self.parent.folder.name, identity.namespace, identity.name)
 
+    def now(self) -> float:
+        """The time in seconds since the epoch."""
+        return self.cluster.clock.now()
+
+    def monotonic(self) -> float:
+        """The time in seconds on the monotonic clock of the process."""
+        return self.cluster.clock.monotonic()
+
     def learn_permissions(self, account: AccountView | None) -> None:
         """Remember what a render read as the parent's account."""
         if account is not None:

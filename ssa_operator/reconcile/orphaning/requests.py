@@ -33,7 +33,6 @@ from ssa_operator.reconcile.orphaning.rules import CHILDREN_STAY, children_stay,
 from ssa_operator.reconcile.owner_references.rules import orphan_patch
 from ssa_operator.reconcile.parent_records.requests import read_again, save_parent_records
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
-from ssa_operator.reconcile.phases import Phases
 from ssa_operator.reconcile.render_turns import let_renders_wait
 from ssa_operator.reconcile.shared_ownership.rules import leave_patch
 from ssa_operator.reconcile.status.events import children_orphaned
@@ -60,7 +59,7 @@ async def read_children_stay(reconcile: Reconcile, observed: Observed) -> bool |
     return children_stay(observed, seen, proof)
 
 
-async def leave_children(reconcile: Reconcile, phases: Phases) -> Report:
+async def leave_children(reconcile: Reconcile) -> Report:
     """Remove the finalizer of a parent whose children stay, after the status and an Event have said so. Raises ApiError
     and CredentialsError.
     """
@@ -68,23 +67,23 @@ async def leave_children(reconcile: Reconcile, phases: Phases) -> Report:
     reconcile.cluster.recorder.emit(reconcile.parent.live, (children_orphaned(CHILDREN_STAY),))
     reconcile.causes |= Cause.STATUS_OVERDUE  # there is no later time to write it
     try:
-        return await _report_children_stay(reconcile, phases)
+        return await _report_children_stay(reconcile)
     finally:
         await release_children(reconcile.cluster, reconcile.parent.live)
         await save_parent_records(reconcile, ParentRecords())
 
 
-async def _report_children_stay(reconcile: Reconcile, phases: Phases) -> Report:
+async def _report_children_stay(reconcile: Reconcile) -> Report:
     """The report, even if the garbage collector changes the parent meanwhile: it removes its own finalizer."""
     for _ in range(ATTEMPTS):
         try:
-            return await report_existing_children(reconcile, deleting(CHILDREN_STAY), phases)
+            return await report_existing_children(reconcile, deleting(CHILDREN_STAY))
         except ApiError as error:
             now = await read_again(reconcile.cluster, reconcile.parent) if error.conflict else None
             if now is None:
                 raise
         reconcile.take_parent(replace(reconcile.parent, live=now))
-    return await report_existing_children(reconcile, deleting(CHILDREN_STAY), phases)
+    return await report_existing_children(reconcile, deleting(CHILDREN_STAY))
 
 
 async def release_children(
