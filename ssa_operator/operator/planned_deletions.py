@@ -112,7 +112,7 @@ class _Planning:
     async def _dry_run(self, plan: Plan, reconcile: Reconcile) -> None:
         parent = reconcile.parent
         try:
-            outcomes = await act.dry_run(plan, self._cluster.for_parent(parent, reconcile.state.secrets))
+            outcomes = await act.dry_run(plan, reconcile)
         except ApiError as error:
             self._count_unknown(parent, error)
             return

@@ -17,7 +17,6 @@ from ssa_operator.reconcile import promises
 from ssa_operator.reconcile.act import act
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.finalization.rules import advances_deletion
-from ssa_operator.reconcile.guard import ReconcileGuard
 from ssa_operator.reconcile.ordering import inputs_changed
 from ssa_operator.reconcile.outcome import Outcome
 from ssa_operator.reconcile.plan import Plan
@@ -40,8 +39,8 @@ async def judge(reconcile: Reconcile, objects: Iterable[tuple[Step, LiveObject |
 
 async def carry_out(reconcile: Reconcile, plan: Plan) -> Outcomes:
     """The outcome of each step."""
-    cluster = replace(reconcile.cluster, guard=ReconcileGuard(reconcile, plan))
-    outcomes = await act(plan, cluster, reconcile.now())
+    reconcile.plan, reconcile.began_leaving = plan, reconcile.parent.live.deleting
+    outcomes = await act(plan, reconcile)
     reconcile.guessed = reconcile.judgements.missing
     reconcile.state = replace(reconcile.state, children=promises.after_act(reconcile.state.children, outcomes))
     return outcomes
@@ -51,7 +50,7 @@ async def diagnose(reconcile: Reconcile, outcomes: Outcomes) -> Outcomes:
     """The outcomes with the reasons why pods of the children fail. Raises Postponed."""
     await judge(reconcile, ((outcome.step, outcome.live) for outcome in outcomes))
     memories = reconcile.state.children
-    outcomes, checks = await diagnose_pods(outcomes, memories, reconcile.cluster)
+    outcomes, checks = await diagnose_pods(outcomes, memories, reconcile)
     reconcile.state = replace(reconcile.state, children=promises.with_pods(memories, checks))
     return outcomes
 

@@ -36,7 +36,7 @@ async def plan_parent(reconcile: Reconcile, observed: Observed, rendered: Render
     await reconcile.steps.rest()
     plan = make_plan(observed, rendered)
     if unseen := plan.unseen:
-        more = await get_unlabelled(reconcile.cluster, unseen)
+        more = await get_unlabelled(reconcile, unseen)
         children = replace(
             observed.children,
             unlabelled={**observed.children.unlabelled, **more.objects},

@@ -135,7 +135,7 @@ async def render_folder(reconcile: Reconcile, recorded: Mapping[Identity, LiveOb
         generated = {each: watched.written.get(each) for each in rendered.generated if each not in read}
         if not generated:
             break
-        more = await get_unlabelled(reconcile.cluster, generated)
+        more = await get_unlabelled(reconcile, generated)
         read.update(rendered.generated)
         unlabelled |= more
         if not more.objects:
@@ -295,7 +295,7 @@ def parent_view(reconcile: Reconcile, children: Sequence[LiveObject]) -> ParentV
         objects=watched.of(parent.uid),
         informers=watched,
         kind_reports_status=reconcile.cluster.reports_status,
-        account=reconcile.cluster.account_view(),
+        account=reconcile.account_view(),
         parent_schema=reconcile.parent.schema,
         once=(
             apply_once.with_final_states(reconcile.records, parent.uid, watched.last_seen, now).once_records

@@ -159,7 +159,7 @@ async def get_recorded(reconcile: Reconcile, records: ParentRecords) -> Unlabell
     unwatched = sorted(each for each in known if each not in children)
     # The operator records no more than that, and whoever may edit the parent may write any number of names.
     limit = reconcile.parent.folder.settings.max_children
-    found = await get_unlabelled(reconcile.cluster, dict.fromkeys(unwatched[:limit]))
+    found = await get_unlabelled(reconcile, dict.fromkeys(unwatched[:limit]))
     own = {identity: live for identity, live in found.objects.items() if live.belongs_to(reconcile.uid)}
     unread = dict.fromkeys(unwatched[limit:], f"more than `maxChildren: {limit}` children are recorded")
     return UnlabelledObjects(own, {**found.unreadable, **unread}, found.forbidden)

@@ -90,6 +90,6 @@ async def _release(reconcile: Reconcile, deletion: Finalization) -> Report:
     """Remove the finalizer, so that the API server deletes the parent. The garbage collector deletes nothing that the
     parent lives in.
     """
-    await release_children(reconcile.cluster, reconcile.parent.live, deletion.plan.observed.why_kept)
+    await release_children(reconcile, deletion.plan.observed.why_kept)
     await save_parent_records(reconcile, ParentRecords())
     return _make_report(reconcile, deletion, ())(StatusFields())

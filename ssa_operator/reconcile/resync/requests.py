@@ -108,7 +108,7 @@ async def _repeat(reconcile: Reconcile, apply: RepeatableApply) -> Result:
     try:
         resource = await cluster.children.resource(identity.group_kind, apply.version)
         with cluster.writing(identity):
-            applied = await cluster.client.apply(
+            applied = await reconcile.client.apply(
                 resource,
                 identity.namespace,
                 identity.name,

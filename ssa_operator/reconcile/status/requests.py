@@ -66,7 +66,7 @@ async def publish(reconcile: Reconcile, report: Report) -> Report:
     await reconcile.steps.rest()
     report = with_crd_refusal(_with_notice_of_lost_records(reconcile, report), reconcile.parent.crd_refusal)
     failed = any(outcome.result is Result.FAILED for outcome in report.outcomes)
-    if reconcile.lacks_permission or (failed and reconcile.cluster.account):
+    if reconcile.lacks_permission or (failed and reconcile.account):
         # The account may lack a permission, and no event shows that somebody grants it.
         report = due_at(report, reconcile.monotonic() + ANSWER_LIFETIME)
     if follows_at_once(reconcile.state.children.follow_ups):

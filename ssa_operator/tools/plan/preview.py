@@ -245,7 +245,8 @@ class Preview:
             return ()
         if planned.suspended and not as_resumed:
             return outcomes_while_suspended(planned.plan)
-        return await act.dry_run(planned.plan, self._cluster.for_parent(planned.parent, planned.secrets))
+        state = ParentState(secrets=planned.secrets)
+        return await act.dry_run(planned.plan, Reconcile.begin(self._cluster, planned.parent, state, Cause.PARENT))
 
 
 def _key(document: Document) -> tuple[SourceLocation, str]:
