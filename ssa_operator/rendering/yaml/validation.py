@@ -148,7 +148,7 @@ def _manifest(
     secret = (
         _secret_fields(body, [*value_paths(location_of.written, body, location_of.slots)]) if lost else NO_SECRET_FIELDS
     )
-    if location_of.slots.tracked:
+    if location_of.slots.has_tracked(location_of.node):
         tracked: list[TrackedValue | UnknownValue] = []
         traced = body
         body = strip_provenance(body, tracked)
