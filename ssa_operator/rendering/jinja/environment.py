@@ -88,6 +88,9 @@ def finalize(_: Context, value: Any) -> Any:
     return TrackedPiece(_with_origins(track_data(plain_data, tracked), value)) if tracked else ValuePiece(plain_data)
 
 
+_SHORT_SCALARS = frozenset({bool, float, int, type(None)})
+
+
 def output_tracked(value: TrackedValue | UnknownValue) -> Any:
     """The piece of output that a value of the cluster writes."""
     if isinstance(value, UnknownValue):
@@ -95,6 +98,9 @@ def output_tracked(value: TrackedValue | UnknownValue) -> Any:
     if isinstance(value.value, Text):
         return value.read_untracked().marked_as_included()
     if isinstance(value.value, (Json, Indented)):
+        return TrackedPiece(value)
+    if type(value.value) in _SHORT_SCALARS or (type(value.value) is str and value.value.isascii()):
+        json_data(value.value)
         return TrackedPiece(value)
     tracked: list[TrackedValue | UnknownValue] = [value]
     found = track_data(json_data(value.value, 0, tracked), tracked)

@@ -60,9 +60,10 @@ class KeptResults:
         known = self._modules.get(template)
         if known is not None and all(one is other for one, other in zip(known.given, given, strict=True)):
             self._file_provenance += known.reads
-            found: TemplateModule = known.result
-            return found
+            kept: TemplateModule = known.result
+            return kept
         context = template.new_context({**variables})
+        module: TemplateModule
         module, reads = self._recorded(lambda: TemplateModule(template, context))
         if reads is not None and known is None and self._is_constant([*context.vars.values()], template):
             self._modules[template] = _Kept(module, given, reads)
