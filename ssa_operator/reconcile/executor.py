@@ -19,7 +19,6 @@ from ssa_operator.reconcile.act import act
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.finalization.rules import advances_deletion
 from ssa_operator.reconcile.guard import ReconcileGuard
-from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.ordering import inputs_changed
 from ssa_operator.reconcile.outcome import Outcome
 from ssa_operator.reconcile.plan import Plan
@@ -32,10 +31,9 @@ Outcomes = tuple[Outcome, ...]
 
 
 class Executor:
-    """Carries out plans. `claims` are the objects of all parents of all folders."""
+    """Carries out plans."""
 
-    def __init__(self, claims: ObjectClaims, renderer: Renderer, clock: Clock) -> None:
-        self._claims = claims
+    def __init__(self, renderer: Renderer, clock: Clock) -> None:
         self._renderer = renderer
         self._workload_events = WorkloadEvents()
         self._clock = clock
@@ -74,12 +72,7 @@ class Executor:
             reconcile.parent.live.deleting and advances_deletion(outcomes, now)
         )
         learned = promises.after(
-            memories,
-            outcomes,
-            plan.rendered,
-            now=self._clock.monotonic(),
-            follows=follows,
-            read_by=self._claims.read_by,
+            memories, outcomes, plan.observed.parents, now=self._clock.monotonic(), follows=follows
         )
         reconcile.state = replace(reconcile.state, children=learned)
         return promises.news(memories, outcomes)

@@ -89,7 +89,7 @@ async def report_existing_children(reconcile: Reconcile, verdict: Verdict, phase
     if verdict.reason != ReadyReason.CLUSTER_SCOPED.value:  # its status template has no account to read with
         own = await phases.observer.renderer.render_status(reconcile, children, result=verdict.result)
     # No reconcile follows at once, which would write the status.
-    reconcile.state = replace(reconcile.state, children=replace(reconcile.state.children, follow_ups=0))
+    reconcile.state = replace(reconcile.state, children=replace(reconcile.state.children, follows=False))
     report = make_idle_report(
         reconcile.parent.live, verdict, children, own, phases.clock.now(), reconcile.state.secrets
     )

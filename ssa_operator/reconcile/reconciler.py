@@ -87,7 +87,7 @@ class Reconciler:
         self.observer = Observer(cluster, claims, clock)
         self._repeater = Repeater(cluster, clock)
         self._planner = Planner(cluster, claims, self.observer, clock)
-        self._executor = Executor(claims, self.observer.renderer, clock)
+        self._executor = Executor(self.observer.renderer, clock)
         self._publisher = Publisher(cluster, others_wait, clock)
         self._reporter = Reporter(self.observer.renderer, self._publisher, clock)
         self._phases = Phases(

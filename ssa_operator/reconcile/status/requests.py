@@ -33,7 +33,6 @@ from ssa_operator.objects.render_result import StatusFields
 from ssa_operator.objects.status_diff import differs
 from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.current_reconcile import Reconcile
-from ssa_operator.reconcile.follow_ups.rules import follows_at_once
 from ssa_operator.reconcile.impersonation.reviews import ANSWER_LIFETIME
 from ssa_operator.reconcile.outcome import Result
 from ssa_operator.reconcile.parent_records.lost_records import NO_NOTICE
@@ -86,7 +85,7 @@ class Publisher:
         if reconcile.lacks_permission or (failed and reconcile.cluster.account):
             # The account may lack a permission, and no event shows that somebody grants it.
             report = due_at(report, self._monotonic() + ANSWER_LIFETIME)
-        if follows_at_once(reconcile.state.children.follow_ups):
+        if reconcile.state.children.follows:
             # The next reconcile follows at once. It knows more, and writes the status.
             self.emit_events(reconcile, report)
             return report
