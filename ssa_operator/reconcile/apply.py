@@ -99,6 +99,8 @@ async def apply(step: Step, cluster: ClusterAccess) -> Outcome | Existing | Immu
     ready = step
     try:
         with cluster.writing(manifest.identity):
+            if why := await _why_not_tied(step, manifest, cluster):
+                return waiting_outcome(step, step.live, why)
             if step.live is not None:
                 adopts = not step.live.owned_fields()
                 prepared = await _prepare(step, manifest, resource, cluster, adopts=adopts)
@@ -112,8 +114,6 @@ async def apply(step: Step, cluster: ClusterAccess) -> Outcome | Existing | Immu
                     return _after_change(step, step.live, done, cluster)
                 applied = done
             else:
-                if why := await _why_not_created(manifest, cluster):
-                    return waiting_outcome(step, None, why)
                 created = await _create(step, manifest, resource, cluster)
                 if isinstance(created, LiveObject):
                     return Existing(step, created)
@@ -187,12 +187,16 @@ async def _create_if_absent(manifest: Manifest, resource: Resource, cluster: Clu
     return await _send(manifest, manifest.encoded, resource, cluster)
 
 
-async def _why_not_created(manifest: Manifest, cluster: ClusterAccess) -> str | None:
-    """Why an object must not be created by what is known of the parent, None where it may. Raises ApiError."""
-    was_deleted = cluster.children.last_seen(manifest.identity) is not None
-    if not (manifest.deleted_by_operator or was_deleted) or cluster.dry_run:
-        return None
-    return await cluster.guard.why_parent_outdated()
+async def _why_not_tied(step: Step, manifest: Manifest, cluster: ClusterAccess) -> str | None:
+    """Why the parent must not get an object that it doesn't have, None where it may or has it. If the parent is gone,
+    nobody deletes the object, or takes its uid from the owners of a shared one. Raises ApiError.
+    """
+    shared, live, by_operator = manifest.shared, step.live, manifest.deleted_by_operator
+    if live is None:
+        is_tied = by_operator or cluster.children.last_seen(manifest.identity) is not None
+    else:
+        is_tied = by_operator and shared is not None and (live.shared is None or shared.uid not in live.shared.owners)
+    return await cluster.guard.why_parent_outdated() if is_tied and not cluster.dry_run else None
 
 
 async def _apply_to_known(
