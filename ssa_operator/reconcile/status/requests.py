@@ -31,7 +31,6 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import StatusFields
 from ssa_operator.objects.status_diff import differs
 from ssa_operator.reconcile.current_reconcile import Reconcile
-from ssa_operator.reconcile.follow_ups.rules import follows_at_once
 from ssa_operator.reconcile.impersonation.reviews import ANSWER_LIFETIME
 from ssa_operator.reconcile.outcome import Result
 from ssa_operator.reconcile.parent_records.lost_records import NO_NOTICE
@@ -69,7 +68,7 @@ async def publish(reconcile: Reconcile, report: Report) -> Report:
     if reconcile.lacks_permission or (failed and reconcile.account):
         # The account may lack a permission, and no event shows that somebody grants it.
         report = due_at(report, reconcile.monotonic() + ANSWER_LIFETIME)
-    if follows_at_once(reconcile.state.children.follow_ups):
+    if reconcile.state.children.follows:
         # The next reconcile follows at once. It knows more, and writes the status.
         emit_events(reconcile, report)
         return report
@@ -113,11 +112,10 @@ async def publish_as_it_is(reconcile: Reconcile, report: Report, *, later: bool)
         reconcile.state = replace(reconcile.state, status=replace(reconcile.state.status, deferred=status))
         if not later:
             await write_status(reconcile)
-    report = due_at(report, next_conflict_at(reconcile.state))
-    reconcile.state = replace(
-        reconcile.state, status=replace(reconcile.state.status, report=_kept(report, reconcile.state))
-    )
-    return report
+    due, kept = next_conflict_at(reconcile.state), reconcile.state.status.report
+    assert kept is not None, "its Events are emitted first"
+    reconcile.state = replace(reconcile.state, status=replace(reconcile.state.status, report=due_at(kept, due)))
+    return due_at(report, due)
 
 
 async def write_status(reconcile: Reconcile) -> None:
