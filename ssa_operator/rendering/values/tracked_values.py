@@ -569,6 +569,17 @@ def provenance_of(error: Exception) -> tuple[Provenance, ...]:
     return found
 
 
+def fields_of(provenance: Iterable[Provenance]) -> tuple[WaitTarget, ...]:
+    """The fields of looked-up objects that a traced value comes from."""
+    return tuple(
+        dict.fromkeys(
+            _awaited_field(source, source.path)
+            for source in provenance
+            if source.path and not (source.of_parent or source.local)
+        )
+    )
+
+
 def _mark(error: Exception, provenance: tuple[Provenance, ...]) -> None:
     setattr(error, _READ, provenance)
     if any(source.secrecy is not Secrecy.NONE for source in provenance):

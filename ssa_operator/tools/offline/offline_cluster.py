@@ -25,9 +25,10 @@ from ssa_operator.objects.cluster_view import OfflineClusterView
 from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
-from ssa_operator.objects.manifest import group_kind
+from ssa_operator.objects.manifest import ManifestError, fold_string_data, group_kind
 from ssa_operator.objects.messages import near_names
 from ssa_operator.objects.render_result import Document, Rendered, RenderProblem, StatusFields
+from ssa_operator.objects.secret_fields import is_secret
 from ssa_operator.objects.source_location import FieldPath, SourceLocation
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.reconcile.child_needs import named_objects, rendered_kinds
@@ -281,13 +282,22 @@ def _identity_of(body: dict[str, Any]) -> Identity:
 def live_objects(
     documents: Iterable[Document], cluster_scoped: AbstractSet[GroupKind], namespace: str
 ) -> dict[Identity, LiveObject]:
-    """The objects of files as live objects. Raises CommandError if one occurs twice."""
+    """The objects of files as live objects: the `stringData` of Secrets is `data`. Raises CommandError if one occurs
+    twice, or has a value that is no text.
+    """
     found: dict[Identity, LiveObject] = {}
     for document in documents:
         metadata = {"uid": OFFLINE_UID, **document.body["metadata"]}
         if group_kind(document) not in cluster_scoped:
             metadata["namespace"] = metadata.get("namespace") or namespace
-        live = LiveObject.of({**document.body, "metadata": metadata})
+        body = {**document.body, "metadata": metadata}
+        if is_secret(body) and "stringData" in body:
+            body["data"] = dict(body.get("data") or {})
+            try:
+                fold_string_data(body)
+            except ManifestError as error:
+                raise CommandError(f"{document.location}: Secret {metadata['name']} {error}", code=2) from None
+        live = LiveObject.of(body)
         if live.identity in found:
             raise CommandError(f"{document.location}: {live.identity} is given twice", code=2)
         found[live.identity] = live
