@@ -336,7 +336,7 @@ def test_a_file_that_fails_records_its_queries() -> None:
     text = manifest("ConfigMap", "a", "v: {{ lookup('v1', 'ConfigMap', 'x').data.url | b64decode }}\n")
     result = render_with({"a.yaml.j2": text}, CLUSTER)
     assert [str(problem) for problem in result.problems] == [
-        "echoes.example.com/a.yaml.j2:5: b64decode: the value is not base64"
+        "echoes.example.com/a.yaml.j2:5: b64decode: the value is not base64; the value comes from ConfigMap n/x .data.url"
     ]
     assert result.queries == (MAP,)
 
