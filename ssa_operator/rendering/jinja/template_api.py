@@ -523,6 +523,7 @@ class TemplateAPI:
             live=live,
             secrecy=Secrecy.NONE if isinstance(query, ApiKind) else _secrecy(query.kind, body),
             secret_queries=self.secret_queries,
+            may_lack=self.cluster.may_lack,
         )
 
     def _count_lookup(self, query: Query) -> None:

@@ -44,6 +44,7 @@ from ssa_operator.rendering.folder.loaded_folders import Folder, Sources
 from ssa_operator.rendering.render import render, render_status
 from ssa_operator.schema.crd_schema import object_schema
 from ssa_operator.schema.field_errors import error_field
+from ssa_operator.schema.optional_fields import is_optional
 from ssa_operator.tools.offline.template_folders import CRDKind, as_served, cluster_scoped, custom_kinds, find_folder
 
 OFFLINE_UID = "00000000-0000-0000-0000-000000000000"
@@ -222,7 +223,8 @@ class OfflineCluster:
             custom_kinds=custom_kinds(self.kinds),
             namespace=body["metadata"].get("namespace", ""),
             children=self.children,
-            parent_schema=self._schema_of(body),
+            parent_schema=self._schema_of(body["apiVersion"], body["kind"]),
+            optional=lambda version, kind, path: is_optional(version, kind, path, self._schema_of(version, kind)),
         )
         rendered = render(folder, body, view, built_in_readiness=self.built_in_readiness)
         if verify:
@@ -236,10 +238,10 @@ class OfflineCluster:
             folder=folder, created=created, observed=observed, rendered=rendered, status=status, steps=steps
         )
 
-    def _schema_of(self, body: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """The schema of a parent's CRD in the version of the parent."""
-        known = self.kinds.get(GroupKind.of(body["apiVersion"], body["kind"]))
-        return None if known is None else object_schema(known.definition, split_api_version(body["apiVersion"])[1])
+    def _schema_of(self, api_version: str, kind: str) -> Mapping[str, Any] | None:
+        """The schema of a kind by its CRD, None if there is none."""
+        known = self.kinds.get(GroupKind.of(api_version, kind))
+        return None if known is None else object_schema(known.definition, split_api_version(api_version)[1])
 
     def _objects_beside(self, uid: str) -> Mapping[Identity, LiveObject]:
         """The objects, those of a case's children as children of the parent with this uid."""
