@@ -25,7 +25,6 @@ from ssa_operator.kube.api.client import DryRunClient
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import Credentials
-from ssa_operator.kube.clock import SYSTEM
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.messages import counted
 from ssa_operator.operator.operator_options import Options
@@ -58,7 +57,7 @@ async def planned_deletions(
             async with synced_informers(client, RESTMapper(client), options, sources=sources) as shared:
                 if (running := shared.controllers.folders.get(folder.name)) is not None:
                     lives = [live for live in running if live.uid in uids and not live.deleting]
-                    await planning.plan(Preview(client, shared, SYSTEM), map(running.parent, lives))
+                    await planning.plan(Preview(client, shared), map(running.parent, lives))
         except ParentError as error:
             raise RolloutUnavailableError(str(error)) from error
         except ExceptionGroup as errors:

@@ -35,14 +35,15 @@ from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.finalization.rules import DeletionContext, Finalization, make_finalization
 from ssa_operator.reconcile.idle_reports import idle_verdict
-from ssa_operator.reconcile.observe import Observer
+from ssa_operator.reconcile.observe import observe
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.outcome import Outcome
 from ssa_operator.reconcile.parent_records.requests import without_unrecordable
 from ssa_operator.reconcile.parent_state import ParentState
 from ssa_operator.reconcile.plan import Plan, make_plan, steps_of
-from ssa_operator.reconcile.planner import Planner
+from ssa_operator.reconcile.planner import plan_deletion, plan_parent
 from ssa_operator.reconcile.render_history import RenderHistory
+from ssa_operator.reconcile.renderer import render_status, render_traced
 from ssa_operator.reconcile.secrets.parent_secrets import with_render
 from ssa_operator.reconcile.step import Step
 from ssa_operator.reconcile.suspension.rules import is_suspended, outcomes_while_suspended
@@ -118,12 +119,10 @@ def plan_observed(
 class Preview:
     """Plans parents. `opened` gives one whose informers have synced."""
 
-    def __init__(self, client: DryRunClient, shared: SharedInformers, clock: Clock) -> None:
+    def __init__(self, client: DryRunClient, shared: SharedInformers) -> None:
         self.shared = shared
         self.cluster: SharedCluster = replace(shared.cluster, operator_client=client, dry_run=True)
         """The informers of children and lookups, and a client whose writes are dry runs."""
-        self._observer = Observer(self.cluster, shared.claims, clock)
-        self._planner = Planner(self.cluster, shared.claims, self._observer, clock)
 
     @property
     def controllers(self) -> FolderControllers:
@@ -138,17 +137,17 @@ class Preview:
         state = state or ParentState()
         reconcile = Reconcile.begin(self.cluster, parent, state, Cause.PARENT)
         idle = None if parent.live.deleting else idle_verdict(reconcile)
-        observed, rendered = await self._observer.observe(reconcile)
+        observed, rendered = await observe(reconcile)
         finalization = None
         if parent.live.deleting:
-            finalization = await self._planner.plan_deletion(reconcile, observed, rendered)
+            finalization = await plan_deletion(reconcile, observed, rendered)
             plan = finalization.plan
         else:
-            plan = without_unrecordable(await self._planner.plan(reconcile, observed, rendered), parent)
+            plan = without_unrecordable(await plan_parent(reconcile, observed, rendered), parent)
         secrets = reconcile.state.secrets
         if any(fields.name_object for fields in secrets.children.values()):
             # A name that is made of the parent's only is no content, which a traced render knows.
-            traced = self._observer.renderer.render_traced(parent, plan.observed)
+            traced = render_traced(self.cluster, parent, plan.observed)
             if not traced.problems:
                 known = with_render(state.secrets, traced, parent, self.cluster.children)
                 secrets = replace(secrets, children=known.children)
@@ -173,18 +172,17 @@ class Preview:
 
     async def try_steps(self, planned: Planned) -> tuple[Outcome, ...]:
         """The outcome of each step in a dry run, although a reconcile may carry out none now. Raises ApiError."""
-        return await act.dry_run(planned.plan, self.cluster.for_parent(planned.parent, planned.secrets))
+        state = ParentState(secrets=planned.secrets)
+        return await act.dry_run(planned.plan, Reconcile.begin(self.cluster, planned.parent, state, Cause.PARENT))
 
     def render_traced(self, planned: Planned) -> Rendered:
         """What the templates render for the parent, with the origin of each field."""
-        return self._observer.renderer.render_traced(planned.parent, planned.observed)
+        return render_traced(self.cluster, planned.parent, planned.observed)
 
     async def render_status(self, planned: Planned) -> StatusFields:
         """What the folder's status template renders with the present children. Raises ApiError."""
         reconcile = Reconcile.begin(self.cluster, planned.parent, ParentState(), Cause.PARENT)
-        return await self._observer.renderer.render_status(
-            reconcile, planned.observed.children.own, planned.rendered.ready_when
-        )
+        return await render_status(reconcile, planned.observed.children.own, planned.rendered.ready_when)
 
     def placed(self, planned: Planned) -> Callable[[Identity], Identity]:
         """Completes the identity of a child whose template names no namespace."""
@@ -229,6 +227,6 @@ async def synced_informers(
     Raises ApiError and ParentError.
     """
     queue: Queue[ParentKey] = Queue(clock.monotonic)
-    shared = SharedInformers(client, mapper, options, Metrics(), queue)
+    shared = SharedInformers(client, mapper, options, Metrics(), queue, clock)
     async with shared.synced(mapper, sources):
         yield shared

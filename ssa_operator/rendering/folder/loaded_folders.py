@@ -13,7 +13,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -31,11 +31,13 @@ from ssa_operator.rendering.folder.folder_settings import (
 )
 from ssa_operator.rendering.folder.folder_snapshot import FolderSnapshot, read_snapshot
 from ssa_operator.rendering.folder.installation import Installation, Overrides, folder_values, read_overrides
-from ssa_operator.rendering.jinja.coverage import TemplateCoverage
 from ssa_operator.rendering.jinja.folder_files import FILES, FolderFiles
 from ssa_operator.rendering.jinja.templates import SHARED, STATUS, VALUES, LoadError, Surroundings, Templates
 from ssa_operator.rendering.values.manifest_values import json_text
 from ssa_operator.rendering.yaml.nodes import DocumentError
+
+if TYPE_CHECKING:
+    from ssa_operator.rendering.jinja.coverage import TemplateCoverage
 
 NO_INSTALLATION = Installation()
 
@@ -294,13 +296,17 @@ def _load_folder(name: str, root: Path, read: _Read, old: Folder | None) -> Fold
     try:
         stored = read.given.stored
         operator = read.given.installation.operator() if stored is None else stored.operator
-        around = Surroundings(values=values, operator=operator, files=FolderFiles(data))
+        around = Surroundings(
+            values=values, operator=operator, files=FolderFiles(data), render_limit=settings.render_limit
+        )
         coverage = read.given.coverage
         templates = Templates(name, files, digest, around, coverage, unread if read.given.partial else None)
         problems += templates.problems
     except LoadError as error:
         problems.extend(error.problems)
-    if templates is not None and not templates.manifest_files and not problems:
+    had_manifests = old is not None and old.templates is not None and bool(old.templates.manifest_files)
+    has_any = templates is not None and (templates.manifest_files or (templates.status and not had_manifests))
+    if templates is not None and not has_any and not problems:
         other = next((path for path in own if path.endswith(".j2") and not path.startswith("_")), "")
         advice = "add one, or remove the folder if the operator should ignore the resource"
         advice = f"call {other} {other.removesuffix('.j2')}.yaml.j2" if other else advice

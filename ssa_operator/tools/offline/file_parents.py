@@ -132,7 +132,7 @@ class FileParents:
         self._client = client
         self._shared = shared
         self._queue = queue
-        self.reconciler = _RecordingReconciler(shared.cluster, shared.claims, queue.has_as_urgent)
+        self.reconciler = _RecordingReconciler(shared.cluster)
         self.reconciler.on_reconciled = self._reconciled
         self._preview = preview
         self._changed = asyncio.Event()
@@ -297,7 +297,7 @@ async def opened(client: Client, mapper: RESTMapper, options: Options) -> AsyncI
     queue, metrics = _Selected(time.monotonic), Metrics()
     shared = SharedInformers(client, mapper, options, metrics, queue)
     async with shared.synced(mapper), DryRunClient(client.credentials) as planning:
-        found = FileParents(client, shared, Preview(planning, shared, SYSTEM), queue)
+        found = FileParents(client, shared, Preview(planning, shared), queue)
         workers = Workers(queue, shared.controllers.folders, found.reconciler, metrics, options, SYSTEM)
         recording = asyncio.create_task(shared.recorder.run(), name="write events")
         tasks = [

@@ -30,8 +30,8 @@ from ssa_operator.tools.offline.parent_files import apply_parent, folder_of
 class FilePreview(Preview):
     """A preview that also plans parents of files. `opened` gives one whose informers have synced."""
 
-    def __init__(self, client: DryRunClient, shared: SharedInformers, clock: Clock) -> None:
-        super().__init__(client, shared, clock)
+    def __init__(self, client: DryRunClient, shared: SharedInformers) -> None:
+        super().__init__(client, shared)
         self._client = client
         self._created = 0
 
@@ -111,4 +111,4 @@ async def opened(
     ApiError and ParentError.
     """
     async with synced_informers(client, mapper, options, clock) as shared:
-        yield FilePreview(client, shared, clock)
+        yield FilePreview(client, shared)
