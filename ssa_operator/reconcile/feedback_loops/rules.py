@@ -29,12 +29,11 @@ from ssa_operator.objects.field_set import FieldSets, changed_fields, lost_field
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.live_object import LiveObject, split_entry
 from ssa_operator.objects.render_result import Dependency, Document, Rendered, Wait
+from ssa_operator.reconcile.child import CHANGED, Child
 from ssa_operator.reconcile.child_memory import ChildMemories
 from ssa_operator.reconcile.feedback_loops.series import FeedbackLoop
 from ssa_operator.reconcile.observed import Observed
-from ssa_operator.reconcile.outcome import CHANGED, Outcome
 from ssa_operator.reconcile.resync.unchanged import ApplyRecord
-from ssa_operator.reconcile.step import Step
 
 NOTHING: Mapping[Identity, Collection[Identity]] = {}
 """Children that read nothing by name."""
@@ -69,7 +68,7 @@ def follows_others(record: ApplyRecord | None, before: LiveObject | None, after:
 
 def loops_after(
     memories: ChildMemories,
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[Child],
     rendered: Rendered,
     read_by: Mapping[Identity, Collection[Identity]],
     now: float,
@@ -78,11 +77,9 @@ def loops_after(
     if not rendered.queries:
         return {}
     changed = {
-        outcome.step.identity: follows_others(
-            memories.of(outcome.step.identity).applied, outcome.step.live, outcome.live
-        )
+        outcome.identity: follows_others(memories.of(outcome.identity).applied, outcome.before, outcome.live)
         for outcome in outcomes
-        if outcome.step.foreign_change is None and outcome.result in CHANGED and outcome.live is not None
+        if outcome.foreign_change is None and outcome.result in CHANGED and outcome.live is not None
     }
     if not changed:
         return {}
@@ -277,21 +274,21 @@ class Answers:
 _PAUSED = "changes each time it is applied, and is applied after a pause"
 
 
-def with_message(_: Observed, step: Step) -> Step:
+def with_message(_: Observed, step: Child) -> Child:
     """The step with the message of a loop."""
     loop = step.memory.loop
     return replace(step, feedback_loop=loop.text(step.identity)) if loop is not None and loop.slowed_down else step
 
 
-def awaits_pause(observed: Observed, step: Step) -> Step | None:
+def awaits_pause(observed: Observed, step: Child) -> Child | None:
     """A child of a loop that does not exist is created after a pause."""
     return step.waiting(_PAUSED) if _is_paused(observed, step) else None
 
 
-def is_paused(observed: Observed, step: Step) -> Step | None:
+def is_paused(observed: Observed, step: Child) -> Child | None:
     """A child of a loop is applied after a pause."""
     return step.left_unchanged(_PAUSED) if _is_paused(observed, step) else None
 
 
-def _is_paused(observed: Observed, step: Step) -> bool:
+def _is_paused(observed: Observed, step: Child) -> bool:
     return step.memory.loop is not None and step.memory.loop.apply_delayed(observed.monotonic)

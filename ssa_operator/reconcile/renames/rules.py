@@ -17,11 +17,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.child_memory import ChildMemories
 from ssa_operator.reconcile.observed import Observed
-from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.renames.rename_series import RenameSeries
-from ssa_operator.reconcile.step import Action, Step
 
 
 def without_settled_names(series: Mapping[GroupKind, RenameSeries], now: float) -> Mapping[GroupKind, RenameSeries]:
@@ -29,17 +28,17 @@ def without_settled_names(series: Mapping[GroupKind, RenameSeries], now: float) 
     return {kind: each for kind, each in series.items() if now < each.settles_at}
 
 
-def renames_after(memories: ChildMemories, outcomes: Sequence[Outcome], now: float) -> Mapping[GroupKind, RenameSeries]:
+def renames_after(memories: ChildMemories, outcomes: Sequence[Child], now: float) -> Mapping[GroupKind, RenameSeries]:
     """The series after a reconcile."""
     created = [
-        outcome.step.identity
+        outcome.identity
         for outcome in outcomes
-        if outcome.result is Result.CREATED and memories.of(outcome.step.identity).applied is None
+        if outcome.result is Result.CREATED and memories.of(outcome.identity).applied is None
     ]
     if not created:
         return memories.renames
-    rendered = {outcome.step.identity for outcome in outcomes if outcome.step.location is not None}
-    pruned = {outcome.step.identity for outcome in outcomes if outcome.step.action is Action.PRUNE}
+    rendered = {outcome.identity for outcome in outcomes if outcome.location is not None}
+    pruned = {outcome.identity for outcome in outcomes if outcome.action is Action.PRUNE}
     return with_created(memories.renames, created, (pruned | memories.applied) - rendered, now)
 
 
@@ -66,7 +65,7 @@ def with_created(
 _PAUSED = "takes the place of a child with another name again and again, and is created after a pause"
 
 
-def with_message(observed: Observed, step: Step) -> Step:
+def with_message(observed: Observed, step: Child) -> Child:
     """The step with the message of a series."""
     names = observed.memory.renames.get(step.identity.group_kind)
     if names is None or not names.slowed_down or not (_is_newly_named(step) or step.identity == names.newest):
@@ -74,7 +73,7 @@ def with_message(observed: Observed, step: Step) -> Step:
     return replace(step, feedback_loop=names.text)
 
 
-def awaits_pause(observed: Observed, step: Step) -> Step | None:
+def awaits_pause(observed: Observed, step: Child) -> Child | None:
     """The next child of a series is created after a pause."""
     names = observed.memory.renames.get(step.identity.group_kind)
     if names is None or not _is_newly_named(step) or not names.apply_delayed(observed.monotonic):
@@ -82,6 +81,6 @@ def awaits_pause(observed: Observed, step: Step) -> Step | None:
     return step.waiting(_PAUSED)
 
 
-def _is_newly_named(step: Step) -> bool:
+def _is_newly_named(step: Child) -> bool:
     """Whether the child doesn't exist, and was not applied before."""
     return step.live is None and step.memory.applied is None

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
+from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.feedback_loops.series import ALLOWED_CHANGES
-from ssa_operator.reconcile.outcome import Outcome, Result
-from ssa_operator.reconcile.step import Action
 from tests.operator.harness import (
     ECHOES,
     Desk,
@@ -25,7 +24,7 @@ from tests.operator.harness import (
 pytestmark = pytest.mark.cluster
 
 
-def outcomes(running: Running) -> list[Outcome]:
+def outcomes(running: Running) -> list[Child]:
     return [each for report in running.reports for each in report.outcomes]
 
 
@@ -68,7 +67,7 @@ async def test_a_feedback_loop_is_slowed_down_and_named_and_the_parents_changes_
         named = f"ConfigMap {desk.namespace}/web-e changes each time it is applied, {words}"
         await desk.until(ECHOES, "web", lambda body: named in ready_condition(body).get("message", ""))
         await desk.until_event("EndlessChange", named)
-        applied = [each.step.identity.name for each in outcomes(running) if each.step.action is Action.APPLY]
+        applied = [each.identity.name for each in outcomes(running) if each.action is Action.APPLY]
         assert "web-plain" in applied
         assert applied.count("web-plain") <= 2
         assert applied.count("web-e") < 20
@@ -125,8 +124,8 @@ async def test_a_growth_by_others_that_a_template_follows_is_no_loop(
             await desk.until("deployments.apps", "web", follows(replicas))
         await desk.apply(echo("web", 30))
         await desk.until("deployments.apps", "web", follows(30))
-        assert not [each for each in outcomes(running) if each.step.feedback_loop]
-        assert not [each for each in outcomes(running) if each.step.conflict]
+        assert not [each for each in outcomes(running) if each.feedback_loop]
+        assert not [each for each in outcomes(running) if each.conflict]
 
 
 def exceeds(number: int) -> Callable[[dict[str, Any]], bool]:
@@ -147,7 +146,7 @@ async def test_a_growth_by_others_hides_no_loop(desk: Desk, operate: Operate) ->
             await desk.patch("configmaps", "web-e", data={"x": str(1000 * number)})
             await desk.until("configmaps", "web-e", exceeds(1000 * number))
         await desk.until(ECHOES, "web", says(named))
-        applied = [each.step.identity.name for each in outcomes(running) if each.step.action is Action.APPLY]
+        applied = [each.identity.name for each in outcomes(running) if each.action is Action.APPLY]
         assert applied.count("web-e") < 20
 
 
@@ -172,7 +171,7 @@ async def test_a_loop_through_the_children_of_two_parents_is_slowed_down_and_nam
             named = f"ConfigMap {desk.namespace}/{one}-e changes each time it is applied, {words}"
             await desk.until(ECHOES, one, says(named))
         await desk.until_event("EndlessChange", "because it reads ConfigMap")
-        applied = [each.step.identity.name for each in outcomes(running) if each.step.action is Action.APPLY]
+        applied = [each.identity.name for each in outcomes(running) if each.action is Action.APPLY]
         assert applied.count("web-a-e") < 20
 
         await desk.apply(echo("web-a", 3))
@@ -196,7 +195,7 @@ async def test_a_loop_through_the_statuses_of_two_parents_is_slowed_down_and_nam
             words = f"because it reads Echo {desk.namespace}/{reads}, which is derived from it"
             await desk.until(ECHOES, one, says(f"ConfigMap {desk.namespace}/{one}-e changes each time"))
             await desk.until(ECHOES, one, says(words))
-        applied = [each.step.identity.name for each in outcomes(running) if each.result is Result.CONFIGURED]
+        applied = [each.identity.name for each in outcomes(running) if each.result is Result.CONFIGURED]
         assert applied.count("web-a-e") < 20
 
         await desk.apply(echo("web-a", 3))
@@ -220,7 +219,7 @@ async def test_ever_new_names_are_slowed_down_and_named(desk: Desk, operate: Ope
         named = "the templates give a ConfigMap a new name each time"
         await desk.until(ECHOES, "web", lambda body: named in ready_condition(body).get("message", ""))
         await desk.until_event("EndlessChange", named)
-        created = [each.step.identity.name for each in outcomes(running) if each.result is Result.CREATED]
+        created = [each.identity.name for each in outcomes(running) if each.result is Result.CREATED]
         assert len(created) < 20
 
         await desk.apply(echo("web", 3))

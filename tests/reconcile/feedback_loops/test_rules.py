@@ -12,12 +12,12 @@ from ssa_operator.objects.cluster_view import Lookup, Query, Selection
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import MANAGER, LiveObject
 from ssa_operator.objects.render_result import Dependency, Rendered
+from ssa_operator.reconcile.child import Action
 from ssa_operator.reconcile.feedback_loops.rules import Changes, follows_others, with_changes
 from ssa_operator.reconcile.feedback_loops.series import ALLOWED_CHANGES, SETTLED_AFTER, FeedbackLoop
 from ssa_operator.reconcile.observed import ApplyScope
 from ssa_operator.reconcile.plan import make_plan
 from ssa_operator.reconcile.resync.unchanged import apply_record
-from ssa_operator.reconcile.step import Action
 from tests.objects.example_objects import child, config_map, config_map_identity, document, made, observed
 
 NOW = 1_767_268_800.0

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.reconcile.child import Action
 from ssa_operator.reconcile.feedback_loops.series import ALLOWED_CHANGES, SETTLED_AFTER
 from ssa_operator.reconcile.plan import make_plan
 from ssa_operator.reconcile.renames.rename_series import RenameSeries
 from ssa_operator.reconcile.renames.rules import with_created, without_settled_names
 from ssa_operator.reconcile.resync.unchanged import apply_record
-from ssa_operator.reconcile.step import Action
 from tests.objects.example_objects import actions, child, config_map, config_map_identity, made, observed, rendered
 
 NOW = 1_767_268_800.0
