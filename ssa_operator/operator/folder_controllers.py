@@ -17,7 +17,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -36,21 +36,15 @@ from ssa_operator.objects.identity import GroupKind
 from ssa_operator.operator.event_router import EventRouter
 from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator_options import Options
-from ssa_operator.operator.permissions.operator_needs import (
-    admission_needs,
-    conversion_needs,
-    http_needs,
-    rollout_needs,
-)
-from ssa_operator.operator.permissions.requests import PermissionReviewer
 from ssa_operator.operator.queue import Queue
-from ssa_operator.operator.rollouts.driver import Rollouts
-from ssa_operator.operator.rollouts.requests import RolloutUnavailableError
-from ssa_operator.operator.shards.rules import own_lease_needs
 from ssa_operator.operator.template_sources import TemplateSources
 from ssa_operator.reconcile.parent_state import Parents, ParentState
 from ssa_operator.reconcile.shards.selection import kept_parents
 from ssa_operator.rendering.folder.loaded_folders import Folder
+
+if TYPE_CHECKING:
+    from ssa_operator.operator.permissions.requests import PermissionReviewer
+    from ssa_operator.operator.rollouts.driver import Rollouts
 
 log = logging.getLogger("ssa_operator")
 
@@ -83,24 +77,15 @@ class FolderControllers:
         self._client = client
         self._mapper = mapper
         self._options = options
-        namespace = options.installation.namespace or client.credentials.namespace
-        installation = replace(options.installation, namespace=namespace)
+        self._namespace = options.installation.namespace or client.credentials.namespace
+        installation = replace(options.installation, namespace=self._namespace)
         self.templates = TemplateSources(options.templates, installation, self._folder_changed)
-        own_needs = own_lease_needs(namespace, options.shard, elects=options.leader_election is not None)
-        own_needs += http_needs() if options.exposes_http else ()
-        own_needs += admission_needs(namespace) if options.admission_service else ()
-        own_needs += conversion_needs(namespace, ()) if options.conversion is not None else ()
-        self.permissions = PermissionReviewer(
-            client,
-            mapper,
-            self.folders,
-            options.namespaces,
-            own_needs,
-            options.impersonate,
-            rollout_needs(namespace) if options.rollouts else (),
-        )
+        self.permissions: PermissionReviewer | None = None
+        """None until the operator has started."""
         self.rollouts: Rollouts | None = None
-        """Picks the templates of each parent; None if a changed set reaches all parents at once."""
+        """Picks the templates of each parent; None until a folder has the setting `rollout`."""
+        self.make_rollouts: Callable[[], Rollouts] | None = None
+        """None if a changed set reaches all parents at once, even with the setting."""
         self._serves_all = True
         """Whether the operator serves the parents of every folder that runs, in each namespace that it may read."""
         self.unread_namespaces: frozenset[str] = frozenset()
@@ -160,9 +145,38 @@ class FolderControllers:
             while True:
                 await self._changed.wait()
                 await self._refresh()
-                self.permissions.request_review()
         finally:
             discovering.cancel()
+
+    async def review_permissions(self) -> None:
+        """Review the operator's permissions whenever templates or served kinds change, until cancelled."""
+        # Imported here, because an operator that starts has more urgent work.
+        from ssa_operator.operator.permissions.operator_needs import (  # noqa: PLC0415
+            admission_needs,
+            conversion_needs,
+            http_needs,
+            rollout_needs,
+        )
+        from ssa_operator.operator.permissions.requests import PermissionReviewer  # noqa: PLC0415
+        from ssa_operator.operator.shards.rules import own_lease_needs  # noqa: PLC0415
+
+        options, namespace = self._options, self._namespace
+        own_needs = own_lease_needs(namespace, options.shard, elects=options.leader_election is not None)
+        own_needs += http_needs() if options.exposes_http else ()
+        own_needs += admission_needs(namespace) if options.admission_service else ()
+        own_needs += conversion_needs(namespace, ()) if options.conversion is not None else ()
+        self.permissions = PermissionReviewer(
+            self._client,
+            self._mapper,
+            self.folders,
+            options.namespaces,
+            own_needs,
+            options.impersonate,
+            rollout_needs(namespace) if options.rollouts else (),
+        )
+        if self._started.is_set():
+            self.permissions.request_review()
+        await self.permissions.run()
 
     async def _discover(self) -> None:
         """Run the discovery for the first reconciles while the parents are listed. If it fails, the reconciles repeat
@@ -269,7 +283,8 @@ class FolderControllers:
         kinds_changed = await self._refresh_kinds()
         folders_changed = await self._refresh_folders()
         self._started.set()
-        self.permissions.request_review()
+        if self.permissions is not None:
+            self.permissions.request_review()
         for listener in self.refresh_listeners:
             listener()
         if kinds_changed or folders_changed:
@@ -329,7 +344,7 @@ class FolderControllers:
             if running is not None:
                 await self._leave(name, running)
             return
-        if self.rollouts is not None and not await self._prepared(self.rollouts, folder, running):
+        if not await self._prepared(folder, running):
             return
         if served.unreported and (running is None or running.served.unreported != served.unreported):
             log.warning("%s: %s", name, served.unreported)
@@ -362,10 +377,16 @@ class FolderControllers:
         self._served_parents_changed()
         self.folders[name].start()
 
-    async def _prepared(self, rollouts: Rollouts, folder: Folder, running: Parents | None) -> bool:
+    async def _prepared(self, folder: Folder, running: Parents | None) -> bool:
         """Whether the revisions that the folder's parents are on are known. If not, it is tried again."""
+        if folder.settings.rollout is not None and self.rollouts is None and self.make_rollouts is not None:
+            self.rollouts = self.make_rollouts()
+        if self.rollouts is None:
+            return True
+        from ssa_operator.operator.rollouts.requests import RolloutUnavailableError  # noqa: PLC0415
+
         try:
-            await rollouts.prepare(folder)
+            await self.rollouts.prepare(folder)
         except (ApiError, CredentialsError, RolloutUnavailableError) as error:
             log.warning("%s: waits: %s", folder.name, error)
             if running is None:

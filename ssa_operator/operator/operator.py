@@ -29,14 +29,9 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.clock import SYSTEM
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.operator.leadership.requests import Leadership
 from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator_options import Options
-from ssa_operator.operator.permissions.operator_needs import PermissionNeed
 from ssa_operator.operator.queue import Queue
-from ssa_operator.operator.rollouts.driver import Rollouts
-from ssa_operator.operator.rollouts.folder_rollout import Process
-from ssa_operator.operator.shards.requests import ShardLeases
 from ssa_operator.operator.shared_informers import SharedInformers
 from ssa_operator.operator.suspected_parents import ParentFile, SuspectedParents, Version
 from ssa_operator.operator.workers import ReconcileListener, Workers
@@ -47,6 +42,10 @@ from ssa_operator.rendering.folder.loaded_folders import Folder
 
 if TYPE_CHECKING:
     from ssa_operator.operator.crd_installation import CRDInstaller
+    from ssa_operator.operator.leadership.requests import Leadership
+    from ssa_operator.operator.permissions.operator_needs import PermissionNeed
+    from ssa_operator.operator.rollouts.driver import Rollouts
+    from ssa_operator.operator.shards.requests import ShardLeases
 
 log = logging.getLogger("ssa_operator")
 
@@ -123,25 +122,10 @@ class Operator:
             self.controllers.refused_crds = crds.refused
             self.controllers.crds.listen(crds.crd_changed)
         self._recorder = shared.recorder
-        self.rollouts: Rollouts | None = None
+        self._has_rollouts = asyncio.Event()
         if options.rollouts:
-            process = Process(
-                client=client,
-                options=options,
-                folders=self.controllers.folders,
-                requeue=self.controllers.router.parent_changed,
-                recorder=shared.recorder,
-                plan=self._planned,
-                clock=SYSTEM,
-            )
-            self.rollouts = self.controllers.rollouts = Rollouts(process, self.metrics)
-        self._shards: ShardLeases | None = None
-        if options.shard is not None:
-            # The election of a shard writes the shard's Lease itself.
-            heartbeat = leadership is None
-            self._shards = ShardLeases(
-                client.credentials, self.namespace, options.shard, self.metrics, heartbeat=heartbeat
-            )
+            self.controllers.make_rollouts = self._make_rollouts
+        self._shards = self._make_shard_leases()
         self._reconciler = Reconciler(shared.cluster)
 
     @property
@@ -157,7 +141,40 @@ class Operator:
     @property
     def missing_permissions(self) -> tuple[PermissionNeed, ...]:
         """The permissions that templates need and the operator lacks, by the last review."""
-        return self.controllers.permissions.missing
+        reviewer = self.controllers.permissions
+        return () if reviewer is None else reviewer.missing
+
+    @property
+    def rollouts(self) -> Rollouts | None:
+        """The rollouts of folders, None until a folder has the setting `rollout`."""
+        return self.controllers.rollouts
+
+    def _make_rollouts(self) -> Rollouts:
+        # Imported here, because most operators have no folder with rollouts.
+        from ssa_operator.operator.rollouts.driver import Rollouts  # noqa: PLC0415
+        from ssa_operator.operator.rollouts.folder_rollout import Process  # noqa: PLC0415
+
+        process = Process(
+            client=self.client,
+            options=self.options,
+            folders=self.controllers.folders,
+            requeue=self.controllers.router.parent_changed,
+            recorder=self._recorder,
+            plan=self._planned,
+            clock=SYSTEM,
+        )
+        self._has_rollouts.set()
+        return Rollouts(process, self.metrics)
+
+    def _make_shard_leases(self) -> ShardLeases | None:
+        """The Leases of the shards, None without `--shard`."""
+        if (shard := self.options.shard) is None:
+            return None
+        from ssa_operator.operator.shards.requests import ShardLeases  # noqa: PLC0415
+
+        # The election of a shard writes the shard's Lease itself.
+        heartbeat = self.leadership is None
+        return ShardLeases(self.client.credentials, self.namespace, shard, self.metrics, heartbeat=heartbeat)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Reconcile until `stop` is set, then end in order."""
@@ -183,13 +200,13 @@ class Operator:
             asyncio.create_task(controllers.follow_cluster(), name="follow the cluster"),
             asyncio.create_task(self._after_start(controllers.templates.follow), name="follow files"),
             asyncio.create_task(controllers.rediscover(), name="rediscover"),
-            asyncio.create_task(self._after_start(controllers.permissions.run), name="review permissions"),
+            asyncio.create_task(self._after_start(controllers.review_permissions), name="review permissions"),
             asyncio.create_task(self._start(workers), name="start"),
             asyncio.create_task(self._warm(), name="warm the caches"),
             asyncio.create_task(self._reconcile_suspects(prepared, workers), name="reconcile suspected parents"),
             asyncio.create_task(self._measure_lag(), name="measure the loop's lag"),
             *([asyncio.create_task(self._shards.run(), name="Leases of shards")] if self._shards else ()),
-            *([asyncio.create_task(self.rollouts.run(prepared), name="roll out")] if self.rollouts else ()),
+            asyncio.create_task(self._roll_out(prepared), name="roll out"),
             *([asyncio.create_task(self._follow_crds(prepared), name="apply refused CRDs")] if self._crds else ()),
         ]
         self._tasks = [recording, *reconciling, *services, election]
@@ -231,6 +248,11 @@ class Operator:
             await self.leadership.acquired.wait()
         if self._prepare is not None:
             await self._prepare()
+
+    async def _roll_out(self, prepared: asyncio.Task[None]) -> None:
+        await self._has_rollouts.wait()
+        assert self.rollouts is not None
+        await self.rollouts.run(prepared)
 
     async def _follow_crds(self, prepared: asyncio.Task[None]) -> None:
         await asyncio.shield(prepared)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import ipaddress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
 from ssa_operator.objects.shards import Shard
-from ssa_operator.operator.leadership.rules import LeaseTiming
-from ssa_operator.operator.serving_certificate import CertificateFiles
 from ssa_operator.reconcile.field_conflicts.history import ConflictPolicy
 from ssa_operator.reconcile.settings import ApplyMode, ReconcileSettings
 from ssa_operator.rendering.folder.installation import Installation
+
+if TYPE_CHECKING:
+    from ssa_operator.operator.leadership.rules import LeaseTiming
+    from ssa_operator.operator.serving_certificate import CertificateFiles
 
 
 class Options(Struct, frozen=True, kw_only=True):

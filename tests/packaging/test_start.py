@@ -89,11 +89,30 @@ def test_an_operator_without_a_webhook_imports_nothing_of_it() -> None:
 
 
 @pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    "feature",
+    [
+        "ssa_operator.operator.rollouts",
+        "ssa_operator.operator.shards",
+        "ssa_operator.operator.conversion",
+        "ssa_operator.operator.serving_certificate",
+        "ssa_operator.rendering.conversions",
+        "ssa_operator.rendering.jinja.coverage",
+    ],
+)
+def test_an_operator_does_not_import_a_feature_that_is_off(feature: str) -> None:
+    script = "import sys, ssa_operator.operator.process.session; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert [name for name in run.stdout.split() if name.startswith(feature)] == []
+
+
+@pytest.mark.exhaustive
 def test_an_operator_starts_without_what_comes_after_its_first_reconcile() -> None:
     later = {
         "aiohttp.web",
         "ssa_operator.operator.crd_installation",
         "ssa_operator.operator.http",
+        "ssa_operator.operator.permissions.requests",
         "ssa_operator.schema.cel.syntax",
         "ssa_operator.rendering.possible_manifests",
         "watchfiles",

@@ -295,7 +295,7 @@ class DryRunClient(Client):
         return await super().send(request)
 
 
-_POSITION = re.compile(r"\[\d+\]")
+_POSITION = r"\[\d+\]"
 
 
 def without_emptied_mappings(body: Mapping[str, Any], refused: Collection[str]) -> dict[str, Any]:
@@ -305,7 +305,7 @@ def without_emptied_mappings(body: Mapping[str, Any], refused: Collection[str]) 
     Positions are those of the object that the API server made of the manifest, where a list may have items of others.
     So the field is left out in each item of the list in which it is an empty mapping.
     """
-    return _filled(body, "", {_POSITION.sub("", field) for field in refused})
+    return _filled(body, "", {re.sub(_POSITION, "", field) for field in refused})
 
 
 def _filled(mapping: Mapping[str, Any], prefix: str, refused: Collection[str]) -> dict[str, Any]:

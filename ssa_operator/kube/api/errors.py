@@ -44,9 +44,9 @@ _TERMINAL_MESSAGES = (
     "failed to convert new object",
     "error decoding from json",
 )
-_MISSING_VERSION = re.compile(r"request to convert CR (?:from|to) an invalid group/version: (\S+)")
+_MISSING_VERSION = r"request to convert CR (?:from|to) an invalid group/version: (\S+)"
 _NULL_MAPPING = 'must be of type object: "null"'
-_FIELD_IN_MESSAGE = re.compile(r': (\.[^\s:]+)(?=: )|unknown field "([^"]+)"')
+_FIELD_IN_MESSAGE = r': (\.[^\s:]+)(?=: )|unknown field "([^"]+)"'
 """`failed to create typed patch object (…): .spec.a: field not declared in schema`, and `strict decoding error: unknown
 field "spec.a"`.
 """
@@ -56,18 +56,18 @@ _CRD_TERMINATING = "while custom resource definition is terminating"
 # The admission plugin OwnerReferencesPermissionEnforcement discovers a new CRD up to half a minute late.
 _UNDISCOVERED_OWNER = "cannot find RESTMapping for"
 # Webhooks and policies choose the code of their denials.
-_DENIED = re.compile(
+_DENIED = (
     r'^admission webhook "[^"]*" denied the request|'
     r"is forbidden: ValidatingAdmissionPolicy '[^']*' with binding '[^']*' denied request"
 )
 # A Service's port or address is another Service's, or still counts as one's that is gone (kubernetes/kubernetes#64466).
-_ALLOCATED = re.compile(r": provided (?:IP|port) is already allocated\b")
+_ALLOCATED = r": provided (?:IP|port) is already allocated\b"
 # What the API server writes if the authorizer denies a request, or the impersonation of an account:
 # apiserver/pkg/endpoints/handlers/responsewriters/errors.go. Names are quoted as Go does.
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
-_UNAUTHORIZED = re.compile(rf"^(?:[^\s\"]+ (?:{_QUOTED} )?is )?forbidden: User {_QUOTED} cannot ")
+_UNAUTHORIZED = rf"^(?:[^\s\"]+ (?:{_QUOTED} )?is )?forbidden: User {_QUOTED} cannot "
 # Of the API server (3 MiB of a request), of etcd (1.5 MiB of an object), and of the API server's gRPC client (2 MiB).
-_TOO_LARGE = re.compile(
+_TOO_LARGE = (
     r"^(?:Internal error occurred: )?(?:rpc error: code = \w+ desc = )?"
     r"(?:Request entity too large|etcdserver: request is too large|(?:grpc: )?trying to send message larger than max)"
 )
@@ -157,7 +157,7 @@ class ApiError(Exception):
     def fields(self) -> tuple[str, ...]:
         """The fields that it is about, in the API server's words."""
         causes = [cause.field for cause in self.causes if cause.field and not cause.field.startswith("<")]
-        return tuple(causes or [one or other for one, other in _FIELD_IN_MESSAGE.findall(self.message)])
+        return tuple(causes or [one or other for one, other in re.findall(_FIELD_IN_MESSAGE, self.message)])
 
     @property
     def words(self) -> ServerWords:
@@ -175,7 +175,7 @@ class ApiError(Exception):
     @property
     def denied_by_policy(self) -> bool:
         """Whether it is a webhook or a ValidatingAdmissionPolicy that denies the object."""
-        return _DENIED.search(self.words.message) is not None
+        return re.search(_DENIED, self.words.message) is not None
 
     @property
     def terminal(self) -> bool:
@@ -195,7 +195,7 @@ class ApiError(Exception):
         """The version that managedFields name and the CRD no longer has, None if the request failed for another reason
         (kubernetes/kubernetes#111937).
         """
-        found = _MISSING_VERSION.search(self.words.message)
+        found = re.search(_MISSING_VERSION, self.words.message)
         return found[1] if found else None
 
     @property
@@ -344,7 +344,7 @@ def read_error_status(
         causes = tuple(_redacted(cause, fields, body_sent) for cause in said)
         shown = [(cause.field, cause.message) for cause in causes]
         message = HIDDEN if secret.name_object else redacted_message(code, message, shown, fields)
-    elif quotes_sent_only and said and _DENIED.search(message) is None:
+    elif quotes_sent_only and said and re.search(_DENIED, message) is None:
         body_sent = sent_body(sent)
         causes = tuple(
             StatusCause(cause.field, cause.reason, cause_as_sent(cause.field, cause.message, body_sent))
@@ -366,13 +366,13 @@ def read_error_status(
 
 
 def _is_denial(code: int, message: str) -> bool:
-    if code == 422 and _ALLOCATED.search(message) is not None:
+    if code == 422 and re.search(_ALLOCATED, message) is not None:
         return True
-    return _DENIED.search(message) is not None or (code == 403 and _UNAUTHORIZED.match(message) is None)
+    return re.search(_DENIED, message) is not None or (code == 403 and re.match(_UNAUTHORIZED, message) is None)
 
 
 def _is_too_large(code: int, message: str) -> bool:
-    return code == 413 or (code >= 500 and _TOO_LARGE.match(message) is not None)
+    return code == 413 or (code >= 500 and re.match(_TOO_LARGE, message) is not None)
 
 
 def _with_size(code: int, said: str, message: str, size: int) -> str:

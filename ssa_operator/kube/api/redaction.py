@@ -71,40 +71,36 @@ _LABELS = {
 }
 _SAFE_CODES = frozenset({401, 404, 409, 410, 429})
 _RESOURCE = r"[a-z0-9-]+(?:\.[a-z0-9.-]+)?"
-_RBAC = re.compile(
+_RBAC = (
     rf'^{_RESOURCE} (?:"[^"]*" )?is forbidden: User "[^"]*" cannot [\w:-]+ resource "[a-z0-9./-]+" in API group '
     r'"[a-z0-9.-]*"[^:"]*(?:"[^"]*")?$'
 )
-_TERMINATING = re.compile(
+_TERMINATING = (
     rf'^{_RESOURCE} "[^"]*" is forbidden: unable to create new content in namespace \S+ because it is being terminated$'
 )
 # The quantities are numbers of objects, or of what pods request; the API server writes nothing else of the object.
-_QUOTA = re.compile(
-    rf'^{_RESOURCE} "[^"]*" is forbidden: exceeded quota: [a-z0-9.-]+(?:, \w+: [A-Za-z0-9=,./-]+){{3}}$'
-)
-_WEBHOOK = re.compile(r'^admission webhook "[a-z0-9.-]+" denied the request(?=$|:| )')
-_POLICY = re.compile(
+_QUOTA = rf'^{_RESOURCE} "[^"]*" is forbidden: exceeded quota: [a-z0-9.-]+(?:, \w+: [A-Za-z0-9=,./-]+){{3}}$'
+_WEBHOOK = r'^admission webhook "[a-z0-9.-]+" denied the request(?=$|:| )'
+_POLICY = (
     rf"^{_RESOURCE} \"[^\"]*\" is forbidden: ValidatingAdmissionPolicy '[^']*' with binding '[^']*' "
     r"denied request(?=$|:)"
 )
-_TOO_LARGE = re.compile(
+_TOO_LARGE = (
     r"^(?:Internal error occurred: )?(?:rpc error: code = \w+ desc = )?(?:Request entity too large: limit is \d+|"
     r"etcdserver: request is too large|(?:grpc: )?trying to send message larger than max \(\d+ vs\. \d+\))$"
 )
-_TYPED_PATCH = re.compile(
-    r"^(failed to create typed patch object) \(([^;()]*); [^()]*\): (?:errors:)?\s*(\.[A-Za-z0-9_.\-]+): "
-)
-_CONVERSION = re.compile(r"^failed to convert new object")
-_BASE64 = re.compile(r"illegal base64 data at input byte \d+")
-_FIELD_ERROR = re.compile(r'(unknown|duplicate) field "([A-Za-z0-9_.\-\[\]]+)"')
+_TYPED_PATCH = r"^(failed to create typed patch object) \(([^;()]*); [^()]*\): (?:errors:)?\s*(\.[A-Za-z0-9_.\-]+): "
+_CONVERSION = r"^failed to convert new object"
+_BASE64 = r"illegal base64 data at input byte \d+"
+_FIELD_ERROR = r'(unknown|duplicate) field "([A-Za-z0-9_.\-\[\]]+)"'
 
 
-_CALLED = re.compile(r'(failed: Post "https?://[^/"\s]{1,300}/)[^"?\s]+')
+_CALLED = r'(failed: Post "https?://[^/"\s]{1,300}/)[^"?\s]+'
 
 
 def without_webhook_path(message: str) -> str:
     """The message about a webhook that doesn't answer, without the path that only API servers may know."""
-    return _CALLED.sub(r"\1...", message) if "failed: Post" in message else message
+    return re.sub(_CALLED, r"\1...", message) if "failed: Post" in message else message
 
 
 # As `%#v` of Go prints a struct, a map and a slice, and as go-cmp prints the difference of two structs.
@@ -212,16 +208,16 @@ def known_field(field: str, reason: str, sent: Mapping[str, Any]) -> str:
 def redacted_message(code: int, message: str, causes: Iterable[tuple[str, str]], secret: SecretFields) -> str:
     """The message of a Status. `causes` are fields with their redacted messages, `secret` the fields with content."""
     # A webhook and a policy choose the code of their denials.
-    if found := _WEBHOOK.match(message) or _POLICY.match(message):
+    if found := re.match(_WEBHOOK, message) or re.match(_POLICY, message):
         return f"{found[0]}: {HIDDEN}"
-    if code in _SAFE_CODES or any(safe.match(message) for safe in (_RBAC, _TERMINATING, _QUOTA, _TOO_LARGE)):
+    if code in _SAFE_CODES or any(re.match(safe, message) for safe in (_RBAC, _TERMINATING, _QUOTA, _TOO_LARGE)):
         return message
-    if found := _TYPED_PATCH.match(message):
+    if found := re.match(_TYPED_PATCH, message):
         if not secret.covers(found[3]):
             return message
         return f"{found[1]} ({found[2]}): {secret.shown(found[3])}: {HIDDEN}"
-    if _CONVERSION.match(message):
-        detail = _BASE64.search(message)
+    if re.match(_CONVERSION, message):
+        detail = re.search(_BASE64, message)
         return f"failed to convert new object: {detail[0] if detail else HIDDEN}"
     safe = [f"{field}: {text}" if field else text for field, text in causes] or _field_errors(message, secret)
     return "; ".join(dict.fromkeys(safe)) if safe else HIDDEN
@@ -235,4 +231,4 @@ def redacted_warning(message: str, secret: SecretFields) -> str:
 
 def _field_errors(message: str, secret: SecretFields) -> list[str]:
     """The unknown and duplicate fields that a message names."""
-    return [f'{found[1]} field "{secret.shown(found[2])}"' for found in _FIELD_ERROR.finditer(message)]
+    return [f'{found[1]} field "{secret.shown(found[2])}"' for found in re.finditer(_FIELD_ERROR, message)]

@@ -66,7 +66,7 @@ _HEADERS = {
     # kubernetes/kubernetes#112296.
     "Accept-Encoding": "identity",
 }
-_WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+_WARNING = r'299 \S+ "((?:[^"\\]|\\.)*)"'
 
 
 class Response(Struct, frozen=True, kw_only=True):
@@ -404,7 +404,7 @@ def _unreachable(request: Request, error: Exception, server: str) -> Unreachable
 
 def _warnings(headers: Sequence[str], request: Request) -> tuple[str, ...]:
     """The texts of `Warning: 299 - "text"` headers (RFC 7234, 5.5)."""
-    texts = [re.sub(r"\\(.)", r"\1", text) for header in headers for text in _WARNING.findall(header)]
+    texts = [re.sub(r"\\(.)", r"\1", text) for header in headers for text in re.findall(_WARNING, header)]
     if request.confidential or request.secret:
         texts = [redacted_warning(text, VALUES if request.confidential else request.secret) for text in texts]
     return tuple(dict.fromkeys(texts))

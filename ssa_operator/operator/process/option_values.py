@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ssa_operator.reconcile.settings import ApplyMode
     from ssa_operator.rendering.folder.installation import Installation
 
-_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_NAMESPACE = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 
 
 def check_folders(templates: Sequence[Path], *, note_empty: bool = True) -> None:
@@ -85,7 +85,7 @@ def namespaces_of(given: Sequence[str] | None) -> tuple[str, ...]:
     """
     names = tuple(name for item in given or () for name in item.split(",") if name)
     for name in names:
-        if not _NAMESPACE.fullmatch(name):
+        if not re.fullmatch(_NAMESPACE, name):
             raise CommandError(f"--namespace is {name!r}, which is not a valid name of a namespace", code=2)
     return names
 
@@ -132,12 +132,12 @@ _LABEL = r"(?:[A-Za-z0-9.-]+/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?"
 _VALUE = r"[-A-Za-z0-9_.]+"
 _SET = rf"\(\s*(?:{_VALUE}\s*)?(?:,\s*(?:{_VALUE}\s*)?)*\)"
 _TERM = rf"\s*(?:(?:!\s*)?{_LABEL}|{_LABEL}\s*(?:=|==|!=)(?:\s*{_VALUE})?|{_LABEL}\s+(?:in|notin)\s*{_SET})\s*"
-_SELECTOR = re.compile(rf"(?:{_TERM}(?:,{_TERM})*)?")
+_SELECTOR = rf"(?:{_TERM}(?:,{_TERM})*)?"
 
 
 def check_selector(selector: str, name: str = "--selector") -> None:
     """Raises CommandError, which calls the text `name`, if it is no label selector."""
-    if not _SELECTOR.fullmatch(selector):
+    if not re.fullmatch(_SELECTOR, selector):
         raise CommandError(
             f"{name} is {selector!r}; write label selectors such as app=web, tier!=test, env in (a, b), !old",
             code=2,

@@ -34,12 +34,8 @@ from ssa_operator.operator.leadership.requests import Leadership, LeadershipLost
 from ssa_operator.operator.leadership.rules import LeaseTiming
 from ssa_operator.operator.operator import Operator
 from ssa_operator.operator.operator_options import Options
-from ssa_operator.operator.permissions.operator_needs import LEASE
 from ssa_operator.operator.process.connection import Target, connect
 from ssa_operator.operator.process.streams import CommandError
-from ssa_operator.operator.serving_certificate import CertificateError
-from ssa_operator.operator.shards.requests import shard_lease_labels
-from ssa_operator.operator.shards.rules import lease_name
 from ssa_operator.operator.suspected_parents import ParentFile
 
 if TYPE_CHECKING:
@@ -106,6 +102,10 @@ async def _check_impersonation(client: Client, options: Options) -> None:
 
 def _lease(transport: Transport, client: Client, options: Options, timing: LeaseTiming) -> LeaseAccess:
     """The Lease of the leader of all replicas, or of those of a shard."""
+    from ssa_operator.operator.permissions.operator_needs import LEASE
+    from ssa_operator.operator.shards.requests import shard_lease_labels
+    from ssa_operator.operator.shards.rules import lease_name
+
     namespace = options.installation.namespace or client.credentials.namespace
     name = LEASE if options.shard is None else lease_name(options.shard.index)
     labels = {} if options.shard is None else shard_lease_labels(options.shard)
@@ -143,6 +143,7 @@ async def _serve_http(operator: Operator, make_pages: MakePages | None) -> None:
     await operator.started.wait()
     # Importing the server takes as long as a first reconcile.
     from ssa_operator.operator import http
+    from ssa_operator.operator.serving_certificate import CertificateError
 
     pages = None if make_pages is None else make_pages(operator)
     async with AsyncExitStack() as stack:

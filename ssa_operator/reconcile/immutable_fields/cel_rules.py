@@ -20,10 +20,10 @@ from ssa_operator.objects.source_location import FieldPath, parse_field
 from ssa_operator.schema.cel.field_names import unescaped
 from ssa_operator.schema.field_errors import REASONS, ErrorType
 
-_STRING = re.compile(r"""[rR]?("(?:[^"\\]++|\\.)*+"?|'(?:[^'\\]++|\\.)*+'?)""")
-_OLD = re.compile(r"\boldSelf\b")
-_OLD_FIELD = re.compile(r"(?<![\w.])oldSelf((?:\.[A-Za-z_]\w*\b(?!\())+)")
-_NAME = re.compile(r"\bmetadata\.(?:name|generateName)\b")
+_STRING = r"""[rR]?("(?:[^"\\]++|\\.)*+"?|'(?:[^'\\]++|\\.)*+'?)"""
+_OLD = r"\boldSelf\b"
+_OLD_FIELD = r"(?<![\w.])oldSelf((?:\.[A-Za-z_]\w*\b(?!\())+)"
+_NAME = r"\bmetadata\.(?:name|generateName)\b"
 
 
 class CELRule(Struct, frozen=True, kw_only=True):
@@ -43,16 +43,16 @@ class CELRule(Struct, frozen=True, kw_only=True):
     @property
     def is_transition_rule(self) -> bool:
         """Whether it compares with the old object: it can fail for an update only, never for a new object."""
-        return _OLD.search(self.expression) is not None
+        return re.search(_OLD, self.expression) is not None
 
     @property
     def mentions_name(self) -> bool:
-        return _NAME.search(self.expression) is not None
+        return re.search(_NAME, self.expression) is not None
 
     @property
     def old_field(self) -> FieldPath:
         """The only field of the old object that it reads; () if it reads none, or several."""
-        fields = set(_OLD_FIELD.findall(self.expression))
+        fields = set(re.findall(_OLD_FIELD, self.expression))
         return (*self.at, *_field_names(fields.pop())) if len(fields) == 1 else ()
 
     def matches(self, label: str, message: str) -> bool:
@@ -89,7 +89,7 @@ def _rules(schema: Mapping[str, Any], field: FieldPath, depth: int) -> Iterator[
             message = str(entry.get("message") or "").strip() or f"{_FAILED_RULE}{str(entry.get('rule')).strip()}"
             yield CELRule(
                 at=field[:depth],
-                expression=_STRING.sub("''", str(entry.get("rule"))),
+                expression=re.sub(_STRING, "''", str(entry.get("rule"))),
                 label=str(REASONS.get(str(entry.get("reason")), ErrorType.INVALID)),
                 message=message,
                 has_message_expression=bool(entry.get("messageExpression")),

@@ -13,7 +13,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -31,11 +31,13 @@ from ssa_operator.rendering.folder.folder_settings import (
 )
 from ssa_operator.rendering.folder.folder_snapshot import FolderSnapshot, read_snapshot
 from ssa_operator.rendering.folder.installation import Installation, Overrides, folder_values, read_overrides
-from ssa_operator.rendering.jinja.coverage import TemplateCoverage
 from ssa_operator.rendering.jinja.folder_files import FILES, FolderFiles
 from ssa_operator.rendering.jinja.templates import SHARED, STATUS, VALUES, LoadError, Surroundings, Templates
 from ssa_operator.rendering.values.manifest_values import json_text
 from ssa_operator.rendering.yaml.nodes import DocumentError
+
+if TYPE_CHECKING:
+    from ssa_operator.rendering.jinja.coverage import TemplateCoverage
 
 NO_INSTALLATION = Installation()
 

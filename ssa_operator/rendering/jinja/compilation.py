@@ -47,16 +47,16 @@ class NestingError(TemplateSyntaxError):
 _TOO_LARGE = f"a number of more than {INTEGER_BITS} bits is too large"
 
 _WORDS = (
-    (re.compile("'break' outside loop"), "{% break %} is outside of a loop"),
-    (re.compile("'continue' not properly in loop"), "{% continue %} is outside of a loop"),
-    (re.compile("keyword argument repeated: (.+)"), r"the argument \1 is given twice"),
-    (re.compile("duplicate argument 'l_[0-9]+_([^']+)'"), r"the argument \1 is there twice"),
+    ("'break' outside loop", "{% break %} is outside of a loop"),
+    ("'continue' not properly in loop", "{% continue %} is outside of a loop"),
+    ("keyword argument repeated: (.+)", r"the argument \1 is given twice"),
+    ("duplicate argument 'l_[0-9]+_([^']+)'", r"the argument \1 is there twice"),
 )
 """Python's messages about code that Jinja generated, and the messages for authors."""
 
-_DEEP_CODE = re.compile("too many (?:statically nested blocks|levels of indentation|nested parentheses)")
+_DEEP_CODE = "too many (?:statically nested blocks|levels of indentation|nested parentheses)"
 
-_LONG_NUMBER = re.compile(r"[0-9_]{4000}")
+_LONG_NUMBER = r"[0-9_]{4000}"
 """A part of a number that Python doesn't convert: it takes a time that is quadratic in its digits."""
 
 
@@ -80,7 +80,7 @@ def parse(parser_of: Callable[[], Parser], source: str) -> nodes.Template:
         except RecursionError:
             raise NestingError(parser.stream.current.lineno) from None
     except ValueError:
-        number = _LONG_NUMBER.search(source)
+        number = re.search(_LONG_NUMBER, source)
         line += source.count("\n", 0, number.start() if number else 0)
         raise TemplateSyntaxError(_TOO_LARGE, line) from None
     _check(tree)
@@ -110,9 +110,9 @@ def compiling(code: str) -> Iterator[None]:
     try:
         yield
     except SyntaxError as error:
-        if _DEEP_CODE.search(error.msg):
+        if re.search(_DEEP_CODE, error.msg):
             raise NestingError(_line(code, error.lineno)) from None
-        message = next((found.expand(words) for said, words in _WORDS if (found := said.search(error.msg))), "")
+        message = next((found.expand(words) for said, words in _WORDS if (found := re.search(said, error.msg))), "")
         raise TemplateSyntaxError(
             message or f"the template can't be compiled: {error.msg}", _line(code, error.lineno)
         ) from None

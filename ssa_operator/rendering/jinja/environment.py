@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, MappingView, MutableMapping
 from functools import partial
 from types import BuiltinMethodType, CodeType, GeneratorType, MethodType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from jinja2 import DictLoader, Template, TemplateRuntimeError, TemplateSyntaxError, nodes, pass_context
 from jinja2.exceptions import SecurityError
@@ -25,7 +25,6 @@ from jinja2.visitor import NodeTransformer
 
 from ssa_operator.rendering.jinja import compilation
 from ssa_operator.rendering.jinja.compilation import ATTEMPT, CodeGenerator
-from ssa_operator.rendering.jinja.coverage import TemplateCoverage, mark_template
 from ssa_operator.rendering.jinja.do_tag import DoTag
 from ssa_operator.rendering.jinja.filters import FILTERS, PLACING, TESTS, text_as_string
 from ssa_operator.rendering.jinja.functions import (
@@ -63,6 +62,9 @@ from ssa_operator.rendering.values.tracked_values import (
 )
 from ssa_operator.rendering.values.undefined import Missing, refuse_mutation
 from ssa_operator.rendering.values.value_size import check_hash, compared, size_of
+
+if TYPE_CHECKING:
+    from ssa_operator.rendering.jinja.coverage import TemplateCoverage
 
 
 @pass_context
@@ -263,6 +265,8 @@ class Environment(ImmutableSandboxedEnvironment):
         self, source: nodes.Template, name: str | None, filename: str | None, defer_init: bool = False
     ) -> str:
         if self._coverage is not None and name is not None:
+            from ssa_operator.rendering.jinja.coverage import mark_template  # noqa: PLC0415
+
             source = mark_template(source, name, self._coverage)
         changed = _Transform().visit(source)
         changed.set_environment(self)

@@ -161,35 +161,35 @@ GO_SYNTAX = "this is the syntax of a Go template"
 GO_KEYWORDS = frozenset({"block", "define", "else", "end", "if", "template", "with"})
 """Keywords that Jinja reads as variables: `{{ if .Values.x }}` is a field of a variable `if`."""
 
-_REPLACEMENTS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"\{\{-?\s*/\*"), "write a comment as {# ... #}"),
-    (re.compile(r"\{\{-?\s*(?:if|else\s+if|with)\b"), "write {% if ... %}, {% elif ... %} and {% with a = b %}"),
-    (re.compile(r"\{\{-?\s*(?:else|end)\s*-?\}\}"), "write {% else %}, and {% endif %} or {% endfor %}"),
-    (re.compile(r"\{\{-?\s*range\b"), "write {% for item in list %}, or {% for key, value in mapping | items %}"),
-    (re.compile(r"\{\{-?\s*define\b"), "write a macro: {% macro name(argument) %}, in a file whose name begins with _"),
-    (re.compile(r"\{\{-?\s*(?:include|template)\s+\""), suggest_name("include", ()).text),
-    (re.compile(r"\{\{-?\s*tpl\b"), suggest_name("tpl", ()).text),
-    (re.compile(r"\{\{-?\s*\$\w*\s*:?="), "write {% set name = value %}"),
-    (re.compile(r"\{\{[^{}]*?[\s(]\.Values\b|\{\{-?\.Values\b"), suggest_name("Values", ()).text),
-    (re.compile(r"\{\{[^{}]*?[\s(]\.Release\b|\{\{-?\.Release\b"), suggest_name("Release", ()).text),
-    (re.compile(r"\{\{[^{}]*?[\s(]\.Chart\b|\{\{-?\.Chart\b"), suggest_name("Chart", ()).text),
-    (re.compile(r"\{\{[^{}]*?[\s(]\.Files\b|\{\{-?\.Files\b"), suggest_name("Files", ()).text),
-    (re.compile(r"\{\{[^{}]*?[\s(]\.Capabilities\b|\{\{-?\.Capabilities\b"), suggest_name("Capabilities", ()).text),
-    (re.compile(r"\{\{-?\s*quote\b"), suggest_name("quote", ()).text),
-    (re.compile(r"\{\{[^{}]*?\blookup\s+[\"$.]"), "call lookup(apiVersion, kind, name, namespace='...')"),
-    (re.compile(r"\{\{[^{}]*?\bprintf\s+\""), suggest_name("printf", ()).text),
-    (re.compile(r"\{\{-?\s*default\s+[\"'\w]"), suggest_name("default", ()).text),
-    (re.compile(r"\{\{-?\s*toYaml\s+\S"), suggest_name("toYaml", ()).text),
-    (re.compile(r"\{\{-?\s*toJson\s+\S"), suggest_name("toJson", ()).text),
-    (re.compile(r"\{\{-?\s*\.[A-Za-z]?"), "write the name without a dot: {{ item.name }}"),
-    (re.compile(r"\|\s*(?:n?indent|default|trunc)\s+[^\s|}]"), "write the arguments of a filter in parentheses"),
+_REPLACEMENTS: tuple[tuple[str, str], ...] = (
+    (r"\{\{-?\s*/\*", "write a comment as {# ... #}"),
+    (r"\{\{-?\s*(?:if|else\s+if|with)\b", "write {% if ... %}, {% elif ... %} and {% with a = b %}"),
+    (r"\{\{-?\s*(?:else|end)\s*-?\}\}", "write {% else %}, and {% endif %} or {% endfor %}"),
+    (r"\{\{-?\s*range\b", "write {% for item in list %}, or {% for key, value in mapping | items %}"),
+    (r"\{\{-?\s*define\b", "write a macro: {% macro name(argument) %}, in a file whose name begins with _"),
+    (r"\{\{-?\s*(?:include|template)\s+\"", suggest_name("include", ()).text),
+    (r"\{\{-?\s*tpl\b", suggest_name("tpl", ()).text),
+    (r"\{\{-?\s*\$\w*\s*:?=", "write {% set name = value %}"),
+    (r"\{\{[^{}]*?[\s(]\.Values\b|\{\{-?\.Values\b", suggest_name("Values", ()).text),
+    (r"\{\{[^{}]*?[\s(]\.Release\b|\{\{-?\.Release\b", suggest_name("Release", ()).text),
+    (r"\{\{[^{}]*?[\s(]\.Chart\b|\{\{-?\.Chart\b", suggest_name("Chart", ()).text),
+    (r"\{\{[^{}]*?[\s(]\.Files\b|\{\{-?\.Files\b", suggest_name("Files", ()).text),
+    (r"\{\{[^{}]*?[\s(]\.Capabilities\b|\{\{-?\.Capabilities\b", suggest_name("Capabilities", ()).text),
+    (r"\{\{-?\s*quote\b", suggest_name("quote", ()).text),
+    (r"\{\{[^{}]*?\blookup\s+[\"$.]", "call lookup(apiVersion, kind, name, namespace='...')"),
+    (r"\{\{[^{}]*?\bprintf\s+\"", suggest_name("printf", ()).text),
+    (r"\{\{-?\s*default\s+[\"'\w]", suggest_name("default", ()).text),
+    (r"\{\{-?\s*toYaml\s+\S", suggest_name("toYaml", ()).text),
+    (r"\{\{-?\s*toJson\s+\S", suggest_name("toJson", ()).text),
+    (r"\{\{-?\s*\.[A-Za-z]?", "write the name without a dot: {{ item.name }}"),
+    (r"\|\s*(?:n?indent|default|trunc)\s+[^\s|}]", "write the arguments of a filter in parentheses"),
 )
 """The syntax of Go templates, each with its replacement; the first match of a line counts."""
 
 
 def jinja_for(line: str) -> str | None:
     """What to write instead of a line with the syntax of Go templates; None for any other line."""
-    return next((fix for pattern, fix in _REPLACEMENTS if pattern.search(line)), None)
+    return next((fix for pattern, fix in _REPLACEMENTS if re.search(pattern, line)), None)
 
 
 def with_go_hint(message: str, line: str) -> str:

@@ -66,9 +66,9 @@ def check_loop(loop: nodes.For) -> None:
             )
 
 
-_OPEN = re.compile(r"The innermost block that needs to be closed is '(\w+)'")
-_UNKNOWN = re.compile(r"Encountered unknown tag '(\w+)'")
-_EXPECTED = re.compile(r"'(\w+)'")
+_OPEN = r"The innermost block that needs to be closed is '(\w+)'"
+_UNKNOWN = r"Encountered unknown tag '(\w+)'"
+_EXPECTED = r"'(\w+)'"
 _TAGS = (
     "block", "break", "call", "continue", "do", "extends", "filter", "for", "from", "if", "import", "include", "macro",
     "raw", "return", "set", "with",
@@ -76,7 +76,7 @@ _TAGS = (
 _OTHERS = {"elseif": "elif", "elsif": "elif", "loop": "for"}
 """Tags of other languages."""
 
-_END = re.compile(r"Encountered unknown tag '(end\w+)'")
+_END = r"Encountered unknown tag '(end\w+)'"
 
 
 def block_error(error: TemplateSyntaxError, tokens: Iterable[tuple[int, str, str]]) -> TemplateSyntaxError:
@@ -84,12 +84,12 @@ def block_error(error: TemplateSyntaxError, tokens: Iterable[tuple[int, str, str
     `tokens` are those of the template: line, type and text.
     """
     message = error.message or ""
-    unknown = _UNKNOWN.search(message)
+    unknown = re.search(_UNKNOWN, message)
     if unknown is not None and unknown[1] in REMOVED:
         return error
     if unknown is not None and (unknown[1] == "end" or not unknown[1].startswith("end")):
         return TemplateSyntaxError(_no_tag(unknown[1], message), error.lineno)
-    end, found = _END.search(message), _OPEN.search(message)
+    end, found = re.search(_END, message), re.search(_OPEN, message)
     if found is None:
         if end is None:
             return error
@@ -106,7 +106,7 @@ def block_error(error: TemplateSyntaxError, tokens: Iterable[tuple[int, str, str
 
 def _no_tag(name: str, message: str) -> str:
     """The message about a tag that doesn't exist. Jinja's own one names those that may be here, which end a block."""
-    expected = _EXPECTED.findall(message.partition("following tags: ")[2].partition(". ")[0])
+    expected = re.findall(_EXPECTED, message.partition("following tags: ")[2].partition(". ")[0])
     known = [*expected, *_TAGS]
     other = _OTHERS.get(name, "")
     what_to_do = f"write {{% {other} %}}" if other in known else did_you_mean(name, known)

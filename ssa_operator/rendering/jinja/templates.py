@@ -11,14 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Template, TemplateSyntaxError, meta, nodes
 from msgspec import Struct, field
 
 from ssa_operator.objects.render_result import RenderProblem
 from ssa_operator.objects.source_location import SourceLocation
-from ssa_operator.rendering.jinja.coverage import TemplateCoverage
 from ssa_operator.rendering.jinja.environment import Environment
 from ssa_operator.rendering.jinja.filters import FILTERS, TESTS
 from ssa_operator.rendering.jinja.folder_files import FILES, FolderFiles
@@ -28,6 +27,9 @@ from ssa_operator.rendering.jinja.tags import block_error
 from ssa_operator.rendering.values.line_marks import MarkedText, StaticText
 from ssa_operator.rendering.yaml.documents import parse, parsed_nodes
 from ssa_operator.rendering.yaml.nodes import DocumentError, Node
+
+if TYPE_CHECKING:
+    from ssa_operator.rendering.jinja.coverage import TemplateCoverage
 
 SHARED = "_shared"
 """The folder whose files every other folder can import."""
