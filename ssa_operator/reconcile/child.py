@@ -206,6 +206,8 @@ class Child(Struct, frozen=True, kw_only=True):
         message: str = "",
         problem: FailureReason | None = None,
         retryable: bool = False,
+        denied: bool = False,
+        retry_after: float = 0.0,
         location: SourceLocation | None = None,
         warnings: tuple[str, ...] = (),
     ) -> Child:
@@ -218,15 +220,17 @@ class Child(Struct, frozen=True, kw_only=True):
             message=message,
             problem=problem or self.problem,
             retryable=retryable,
+            denied=denied,
+            retry_after=retry_after,
             location=location or self.location,
             warnings=warnings,
         )
 
     @property
     def again(self) -> Child:
-        """The child as it was before it was carried out."""
+        """The child as it was before its manifest was applied."""
         location = self.location if self.manifest is None else self.manifest.document.location
-        return replace(self, result=Result.PLANNED, live=self.before, location=location, denied=False, retry_after=0.0)
+        return replace(self, result=Result.PLANNED, live=self.before, problem=None, location=location)
 
     @property
     def gone(self) -> bool:

@@ -51,13 +51,12 @@ def after_act(memories: ChildMemories, outcomes: Sequence[Child]) -> ChildMemori
     """What is remembered even if the reconcile fails later: what requests changed in the rows of their steps."""
     changed: dict[Identity, ChildMemory] = {}
     for outcome in outcomes:
-        step = outcome
-        known = memories.by_child.get(step.identity, NO_MEMORY)
-        row = known if step.manifest is None else step.memory
-        if step.action is Action.RECREATE and outcome.result is Result.RECREATED:
+        known = memories.by_child.get(outcome.identity, NO_MEMORY)
+        row = known if outcome.manifest is None else outcome.memory
+        if outcome.action is Action.RECREATE and outcome.result is Result.RECREATED:
             row = replace(row, hook_failures=row.hook_failures + 1)
         if row is not known:
-            changed[step.identity] = row
+            changed[outcome.identity] = row
     return memories.with_children(changed) if changed else memories
 
 
@@ -103,10 +102,9 @@ def after(
 
 
 def _row_after(row: ChildMemory, outcome: Child, now: float) -> ChildMemory:
-    step = outcome
     applied = record_after(outcome, row.applied)
     conflict = row.conflict and conflict_after(outcome, row.conflict, now)
-    refusal = row.refusal if step.manifest is not None and outcome.live is not None else None
+    refusal = row.refusal if outcome.manifest is not None and outcome.live is not None else None
     warned = row.warned.union(outcome.warnings) if outcome.warnings else row.warned
     if applied is row.applied and conflict is row.conflict and refusal is row.refusal and warned == row.warned:
         return row

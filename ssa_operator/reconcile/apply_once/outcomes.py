@@ -27,20 +27,19 @@ from ssa_operator.reconcile.parent_records.rules import ParentRecords
 
 def record_outcome(records: ParentRecords, outcome: Child, parent: LiveObject, now: float) -> ParentRecords:
     """The parent's records with the outcome of a manifest that is applied once; unchanged for any other manifest."""
-    step = outcome
-    is_kept = step.action is Action.KEEP or (
-        step.action is Action.APPLY
+    is_kept = outcome.action is Action.KEEP or (
+        outcome.action is Action.APPLY
         and outcome.result in (Result.CREATED, Result.CONFIGURED, Result.UNCHANGED, Result.RECREATED)
     )
-    if step.manifest is None or not is_kept or not step.manifest.once:
+    if outcome.manifest is None or not is_kept or not outcome.manifest.once:
         return records
-    before = once_record(records, step.identity)
-    if before is None or step.action is Action.APPLY:
-        found = step.action is Action.KEEP and outcome.live is not None and outcome.live.parent_uid != parent.uid
-        before = OnceRecord(digest(step.manifest.document, parent), existed_before=found)
+    before = once_record(records, outcome.identity)
+    if before is None or outcome.action is Action.APPLY:
+        found = outcome.action is Action.KEEP and outcome.live is not None and outcome.live.parent_uid != parent.uid
+        before = OnceRecord(digest(outcome.manifest.document, parent), existed_before=found)
     return with_once_record(
         records,
-        step.identity,
+        outcome.identity,
         replace(before, final_state=final_state(outcome.live, before.final_state, now)),
     )
 
@@ -56,10 +55,12 @@ def with_unknown(records: ParentRecords, steps: Iterable[Child], parent: LiveObj
 
 def is_found(records: ParentRecords, outcome: Child) -> bool:
     """Whether the outcome is of a manifest without a record, whose object exists already."""
-    step = outcome
-    once = step.manifest is not None and step.manifest.once
+    once = outcome.manifest is not None and outcome.manifest.once
     return (
-        once and step.action is Action.KEEP and outcome.live is not None and once_record(records, step.identity) is None
+        once
+        and outcome.action is Action.KEEP
+        and outcome.live is not None
+        and once_record(records, outcome.identity) is None
     )
 
 

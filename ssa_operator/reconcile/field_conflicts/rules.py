@@ -201,10 +201,9 @@ def _conflict_now(
 
 def conflict_after(outcome: Child, history: ConflictHistory, now: float) -> ConflictHistory | None:
     """The history of a child after this outcome. What others did to another manifest's object is forgotten."""
-    step = outcome
-    if step.manifest is None or step.manifest.digest != history.digest:
+    if outcome.manifest is None or outcome.manifest.digest != history.digest:
         return None
-    is_applied = step.action is Action.APPLY and outcome.result not in (Result.FAILED, Result.WAITING)
+    is_applied = outcome.action is Action.APPLY and outcome.result not in (Result.FAILED, Result.WAITING)
     return with_revert(history, now) if is_applied else history
 
 

@@ -61,7 +61,7 @@ async def disown_kept(outcome: Child, observed: Observed, reconcile: Reconcile) 
 
 async def _patched(outcome: Child, live: LiveObject, patch: bytes, reconcile: Reconcile) -> Child:
     """The outcome with the patched object, or a failure."""
-    step, identity = outcome, live.identity
+    identity = live.identity
     try:
         resource = await reconcile.cluster.children.resource(identity.group_kind, live.version)
         with reconcile.cluster.writing(identity):
@@ -69,5 +69,5 @@ async def _patched(outcome: Child, live: LiveObject, patch: bytes, reconcile: Re
                 await reconcile.client.json_patch(resource, identity.namespace, identity.name, patch)
             )
     except REQUEST_ERRORS as error:
-        return failed_request(step, error)
+        return failed_request(outcome.again, error)
     return replace(outcome, live=written)

@@ -24,10 +24,9 @@ def with_deletions(plan: Plan, outcomes: Iterable[Child]) -> tuple[Child, ...]:
     lost, uid = {step.identity for step in plan.unrendered}, plan.observed.parent.uid
 
     def foreseen(outcome: Child) -> Child:
-        step = outcome
-        if step.identity not in lost or step.location is not None or outcome.result not in _FOR_NOW:
+        if outcome.identity not in lost or outcome.location is not None or outcome.result not in _FOR_NOW:
             return outcome
-        return released_outcome(step, step.before, uid) or replace(outcome, result=Result.PRUNED, live=None)
+        return released_outcome(outcome, outcome.before, uid) or replace(outcome, result=Result.PRUNED, live=None)
 
     return tuple(map(foreseen, outcomes)) if lost else tuple(outcomes)
 

@@ -85,15 +85,15 @@ def _repeatable(made: Manifest, live: LiveObject, examples: Examples) -> Repeata
 
 
 def _changes_nothing(outcome: Child, parent_uid: str) -> bool:
-    step, live = outcome, outcome.live
-    if step.action is Action.UNCHANGED and step.unchanged:
+    live = outcome.live
+    if outcome.action is Action.UNCHANGED and outcome.unchanged:
         return True  # not even a resync applies it while the object stays as it is
     return (
-        step.action is Action.APPLY
+        outcome.action is Action.APPLY
         and outcome.result is Result.UNCHANGED
-        and step.unchanged
-        and step.before is not None
+        and outcome.unchanged
+        and outcome.before is not None
         and live is not None
-        and live.resource_version == step.before.resource_version
+        and live.resource_version == outcome.before.resource_version
         and live.belongs_to(parent_uid)
     )

@@ -87,14 +87,14 @@ def record_after(outcome: Child, before: ApplyRecord | None) -> ApplyRecord | No
     newest version is kept. The version of an apply that changed nothing and that the API server counted is logged once
     for a manifest.
     """
-    step, live = outcome, outcome.live
-    if step.manifest is None or live is None:
+    live = outcome.live
+    if outcome.manifest is None or live is None:
         return None
-    if step.action is Action.APPLY and outcome.result not in (Result.FAILED, Result.WAITING):
-        return _after_apply(step.manifest, live, before, counted=outcome.counted)
-    if before is not None and (outcome.result is Result.WAITING or step.action is Action.UNCHANGED):
+    if outcome.action is Action.APPLY and outcome.result not in (Result.FAILED, Result.WAITING):
+        return _after_apply(outcome.manifest, live, before, counted=outcome.counted)
+    if before is not None and (outcome.result is Result.WAITING or outcome.action is Action.UNCHANGED):
         # It was not applied now; what an earlier apply left behind is as good as before.
-        newer = step.unchanged and before.applied is not live
+        newer = outcome.unchanged and before.applied is not live
         return replace(before, applied=live) if newer else before
     return None
 

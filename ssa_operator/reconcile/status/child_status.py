@@ -59,8 +59,8 @@ def child_statuses(outcomes: Sequence[Child], now: float) -> tuple[ChildStatus, 
 
 
 def _child_status(outcome: Child, now: float) -> ChildStatus:
-    step, live = outcome, outcome.live
-    counts = step.manifest is None or step.manifest.instructions.wait
+    live = outcome.live
+    counts = outcome.manifest is None or outcome.manifest.instructions.wait
     if outcome.result is Result.FAILED:
         found = Readiness(ReadinessState.FAILED, outcome.message)
     elif outcome.result is Result.WAITING:
@@ -68,30 +68,30 @@ def _child_status(outcome: Child, now: float) -> ChildStatus:
             ReadinessState.TERMINATING if live is not None and live.deleting else ReadinessState.WAITING,
             outcome.message,
         )
-    elif step.once_readiness is not None:
-        found = step.once_readiness
+    elif outcome.once_readiness is not None:
+        found = outcome.once_readiness
         if outcome.hides_status and found.message:
             found = replace(found, message=STATUS_HIDDEN)
     elif live is None:
         found = Readiness(ReadinessState.NOT_FOUND, outcome.message)
     else:
-        found = step.readiness_of(live, now)
+        found = outcome.readiness_of(live, now)
         if outcome.hides_status:
-            found = _without_quotes(found, step.readiness_of(_without_messages(live), now, with_cause=False))
-        if step.action is Action.KEEP and step.manifest is None:
-            found, counts = Readiness(found.state, step.reason, found.again_at), False
-        elif step.why_kept:
-            found = replace(found, message=f"{found.message or 'is ready'}; {kept_text(step.why_kept)}")
+            found = _without_quotes(found, outcome.readiness_of(_without_messages(live), now, with_cause=False))
+        if outcome.action is Action.KEEP and outcome.manifest is None:
+            found, counts = Readiness(found.state, outcome.reason, found.again_at), False
+        elif outcome.why_kept:
+            found = replace(found, message=f"{found.message or 'is ready'}; {kept_text(outcome.why_kept)}")
         elif outcome.cause:
             found = replace(found, message=f"{found.message}; {outcome.cause}")
-        if notice := refusal_notice(step.memory.refusal, step.manifest, live):
+        if notice := refusal_notice(outcome.memory.refusal, outcome.manifest, live):
             found = replace(found, message="; ".join(filter(None, (found.message, notice))))
     return ChildStatus(
-        identity=step.identity,
+        identity=outcome.identity,
         uid=live.uid if live else "",
         readiness=found,
         counts=counts,
-        waits=outcome.result is Result.WAITING and bool(step.awaited),
+        waits=outcome.result is Result.WAITING and bool(outcome.awaited),
         failed=outcome.result is Result.FAILED,
     )
 

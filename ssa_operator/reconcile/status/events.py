@@ -173,13 +173,13 @@ def bounded_note(note: str) -> str:
 
 def _change_events(outcomes: Sequence[Child]) -> Iterator[Event]:
     for outcome in outcomes:
-        step, change = outcome, outcome.foreign_change
+        change = outcome.foreign_change
         if change is not None and outcome.result in (Result.CREATED, Result.CONFIGURED):
-            deleted = f"recreated {step.identity}: it was deleted"
-            note = deleted if change.deleted else f"reverted {step.identity}: {step.reason}"
+            deleted = f"recreated {outcome.identity}: it was deleted"
+            note = deleted if change.deleted else f"reverted {outcome.identity}: {outcome.reason}"
             yield Event(reason="Repaired", action="Apply", note=note, about=_about(outcome))
         if outcome.message and outcome.result in (Result.CONFIGURED, Result.UNCHANGED):
-            note = f"{step.identity}: {outcome.message}"
+            note = f"{outcome.identity}: {outcome.message}"
             yield Event(reason="FieldsLeft", action="Apply", note=note, warning=True, about=_about(outcome))
     others = [outcome for outcome in outcomes if outcome.foreign_change is None]
     for result, reason, action, verb in (

@@ -116,19 +116,19 @@ def object_changes(
 
 
 def _change(outcome: Child, shown: Child, mask: Mask, secrets: ParentSecrets, former: AbstractSet[str]) -> ObjectChange:
-    step, live = outcome, outcome.live
-    content_fields = fields_of(step, secrets)
+    live = outcome.live
+    content_fields = fields_of(outcome, secrets)
     before, after = _bodies(outcome, content_fields)
     fields: tuple[ChangedField, ...] = ()
     left: tuple[LeftValue, ...] = ()
-    adopted = step.action is Action.APPLY and outcome.before is not None and not outcome.before.owned_fields()
-    if step.action is Action.APPLY and outcome.before is not None and live is not None:
+    adopted = outcome.action is Action.APPLY and outcome.before is not None and not outcome.before.owned_fields()
+    if outcome.action is Action.APPLY and outcome.before is not None and live is not None:
         if outcome.result is Result.CONFIGURED:
             fields = changed_fields(outcome.before, live, mask, content_fields)
         if outcome.result in (Result.CONFIGURED, Result.UNCHANGED):
             left = _left(outcome.before, live, mask, content_fields)
     failed = outcome.result is Result.FAILED
-    message = shown.message or (shown.reason if step.action in (Action.KEEP, Action.PRUNE) else "")
+    message = shown.message or (shown.reason if outcome.action in (Action.KEEP, Action.PRUNE) else "")
     return ObjectChange(
         identity=shown.identity,
         result=outcome.result,
