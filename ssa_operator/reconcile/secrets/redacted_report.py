@@ -68,7 +68,8 @@ def _outcome(outcome: Child, secrets: ParentSecrets) -> Child:
 
 def _may_name_others(outcome: Child) -> bool:
     waits = bool(outcome.after or outcome.missing or outcome.awaited) or outcome.result is Result.WAITING
-    return outcome.manifest is None or waits or outcome.problem is FailureReason.DEPENDENCY_CYCLE
+    loops = outcome.problem is FailureReason.DEPENDENCY_CYCLE or bool(outcome.feedback_loop)
+    return outcome.manifest is None or waits or loops
 
 
 def _without_messages(outcome: Child) -> Child:

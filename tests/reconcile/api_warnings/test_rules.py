@@ -5,7 +5,7 @@ from __future__ import annotations
 from ssa_operator.reconcile import promises
 from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.child_memory import ChildMemories
-from tests.objects.example_objects import config_map_identity, rendered
+from tests.objects.example_objects import config_map_identity
 
 
 def applied(name: str, *warnings: str) -> Child:
@@ -14,7 +14,7 @@ def applied(name: str, *warnings: str) -> Child:
 
 
 def after(memories: ChildMemories, *outcomes: Child) -> ChildMemories:
-    return promises.after(memories, outcomes, rendered(), now=0.0)
+    return promises.after(memories, outcomes, now=0.0)
 
 
 def test_a_warning_of_a_child_is_new_once_and_again_after_the_child_was_gone() -> None:
