@@ -31,13 +31,13 @@ from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.shared_informers import SharedInformers
 from ssa_operator.reconcile import act
+from ssa_operator.reconcile.child import Child
 from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.finalization.rules import DeletionContext, Finalization, make_finalization
 from ssa_operator.reconcile.idle_reports import idle_verdict
 from ssa_operator.reconcile.observe import observe
 from ssa_operator.reconcile.observed import Observed
-from ssa_operator.reconcile.outcome import Outcome
 from ssa_operator.reconcile.parent_records.requests import without_unrecordable
 from ssa_operator.reconcile.parent_state import ParentState
 from ssa_operator.reconcile.plan import Plan, make_plan, steps_of
@@ -45,7 +45,6 @@ from ssa_operator.reconcile.planner import plan_deletion, plan_parent
 from ssa_operator.reconcile.render_history import RenderHistory
 from ssa_operator.reconcile.renderer import render_status, render_traced
 from ssa_operator.reconcile.secrets.parent_secrets import with_render
-from ssa_operator.reconcile.step import Step
 from ssa_operator.reconcile.suspension.rules import is_suspended, outcomes_while_suspended
 from ssa_operator.rendering.folder.loaded_folders import Sources
 
@@ -83,7 +82,7 @@ class Planned(Struct, frozen=True, kw_only=True):
         return RenderHistory(digest=self.rendered.digest, rendered=rendered)
 
     @property
-    def standing_outcomes(self) -> tuple[Outcome, ...] | None:
+    def standing_outcomes(self) -> tuple[Child, ...] | None:
         """The outcomes of a reconcile that carries out no step, None for one that does."""
         if self.finalization is not None or self.refusal:
             return ()
@@ -161,7 +160,7 @@ class Preview:
             refusal=idle.message if idle is not None else None,
         )
 
-    async def dry_run(self, planned: Planned, *, as_resumed: bool = False) -> tuple[Outcome, ...]:
+    async def dry_run(self, planned: Planned, *, as_resumed: bool = False) -> tuple[Child, ...]:
         """The outcome of each step in a dry run, in the order of the plan's steps. The steps of a parent that is being
         deleted or refused are not tried, and those of a suspended one only with `as_resumed`.
         """
@@ -170,7 +169,7 @@ class Preview:
             return await self.try_steps(planned)
         return standing
 
-    async def try_steps(self, planned: Planned) -> tuple[Outcome, ...]:
+    async def try_steps(self, planned: Planned) -> tuple[Child, ...]:
         """The outcome of each step in a dry run, although a reconcile may carry out none now. Raises ApiError."""
         state = ParentState(secrets=planned.secrets)
         return await act.dry_run(planned.plan, Reconcile.begin(self.cluster, planned.parent, state, Cause.PARENT))
@@ -195,7 +194,7 @@ class Preview:
 
         return complete
 
-    def steps(self, planned: Planned) -> tuple[Step, ...]:
+    def steps(self, planned: Planned) -> tuple[Child, ...]:
         """A step for each manifest that the templates render, finalize hooks included. Each manifest's document has the
         origin of its fields, if it could be rendered once more with them.
         """

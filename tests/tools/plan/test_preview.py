@@ -21,8 +21,7 @@ from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.operator.planned_deletions import planned_deletions
 from ssa_operator.operator.shared_informers import ParentError
-from ssa_operator.reconcile.outcome import Outcome, Result
-from ssa_operator.reconcile.step import Action
+from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.tools.command_target import FoundObject
 from ssa_operator.tools.plan.all_parents import plan_all
 from ssa_operator.tools.plan.changes import parent_changes
@@ -92,10 +91,10 @@ def the_parent(preview: FilePreview, name: str = "web") -> Parent:
 
 async def results(preview: FilePreview, parent: Parent) -> dict[str, Result]:
     outcomes = await preview.dry_run(await preview.plan(parent))
-    return {outcome.step.identity.name: outcome.result for outcome in outcomes}
+    return {outcome.identity.name: outcome.result for outcome in outcomes}
 
 
-def failures(outcomes: tuple[Outcome, ...]) -> list[str]:
+def failures(outcomes: tuple[Child, ...]) -> list[str]:
     return [outcome.message for outcome in outcomes if outcome.result is Result.FAILED]
 
 
@@ -225,7 +224,7 @@ async def test_a_parent_in_a_file_keeps_the_uid_and_the_children_of_the_live_one
         outcomes = await preview.dry_run(planned)
     # The data leaves nothing, and not the templates: the prune is not held.
     assert planned.plan.hold_message is None
-    assert {outcome.step.identity.name: outcome.result for outcome in outcomes} == {
+    assert {outcome.identity.name: outcome.result for outcome in outcomes} == {
         "web-0": Result.PRUNED,
         "web-1": Result.PRUNED,
     }
