@@ -36,11 +36,11 @@ from ssa_operator.operator.rollouts.requests import RolloutUnavailableError
 from ssa_operator.operator.shared_informers import ParentError, SharedInformers
 from ssa_operator.reconcile import act
 from ssa_operator.reconcile.current_reconcile import Reconcile
-from ssa_operator.reconcile.observe import Observer
+from ssa_operator.reconcile.observe import observe
 from ssa_operator.reconcile.parent_records.requests import without_unrecordable
 from ssa_operator.reconcile.parent_state import ParentState
 from ssa_operator.reconcile.plan import Plan
-from ssa_operator.reconcile.planner import Planner
+from ssa_operator.reconcile.planner import plan_parent
 from ssa_operator.reconcile.prune.deletions import deletions
 from ssa_operator.rendering.folder.loaded_folders import Folder, Sources
 
@@ -79,8 +79,6 @@ async def planned_deletions(
 class _Planning:
     def __init__(self, client: DryRunClient, shared: SharedInformers) -> None:
         self._cluster = replace(shared.cluster, operator_client=client, dry_run=True)
-        self._observer = Observer(self._cluster, shared.claims, SYSTEM)
-        self._planner = Planner(self._cluster, shared.claims, self._observer, SYSTEM)
         self._slots = asyncio.Semaphore(PARALLEL_PARENTS)
         self.found: list[Identity] = []
         """What would be deleted or recreated."""
@@ -103,8 +101,8 @@ class _Planning:
     async def _plan(self, parent: Parent, group: asyncio.TaskGroup) -> None:
         reconcile = Reconcile.begin(self._cluster, parent, ParentState(), Cause.PARENT)
         try:
-            observed, rendered = await self._observer.observe(reconcile)
-            plan = without_unrecordable(await self._planner.plan(reconcile, observed, rendered), parent)
+            observed, rendered = await observe(reconcile)
+            plan = without_unrecordable(await plan_parent(reconcile, observed, rendered), parent)
         except ApiError as error:
             self._slots.release()
             self._count_unknown(parent, error)
@@ -114,7 +112,7 @@ class _Planning:
     async def _dry_run(self, plan: Plan, reconcile: Reconcile) -> None:
         parent = reconcile.parent
         try:
-            outcomes = await act.dry_run(plan, self._cluster.for_parent(parent, reconcile.state.secrets))
+            outcomes = await act.dry_run(plan, reconcile)
         except ApiError as error:
             self._count_unknown(parent, error)
             return

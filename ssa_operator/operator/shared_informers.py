@@ -62,6 +62,9 @@ class SharedInformers:
             recorder=self.recorder,
             reports_status=self.controllers.reports_status,
             settings=options.reconcile,
+            claims=self.router.claims,
+            others_wait=queue.has_as_urgent,
+            clock=clock,
             other_shards=OtherShards(client, self.controllers.folders, options.shard) if options.shard else None,
         )
         """The access of a reconcile to the cluster."""

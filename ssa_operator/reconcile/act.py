@@ -40,7 +40,7 @@ from ssa_operator.kube.api.discovery import REQUEST_ERRORS
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.readiness import ReadinessState, is_rolled_out
 from ssa_operator.reconcile.apply import Existing, apply, apply_shared, prune
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.failures import failed_request, unexpected_failure
 from ssa_operator.reconcile.long_steps import BATCH, PAUSE
 from ssa_operator.reconcile.ordering import stages, waiting_outcome
@@ -60,10 +60,11 @@ Done = TypeVar("Done")
 _CREATED = frozenset({Result.CREATED, Result.RECREATED})
 
 
-async def act(plan: Plan, cluster: ClusterAccess, now: float) -> tuple[Outcome, ...]:
+async def act(plan: Plan, reconcile: Reconcile) -> tuple[Outcome, ...]:
     """Carry out every step. The outcomes have the order of the steps. If an object turned out to exist, the step of its
-    outcome is another one than planned. `now` is in seconds since the epoch.
+    outcome is another one than planned.
     """
+    now = reconcile.now()
     outcomes: dict[int, Outcome] = {}
     by_identity: dict[Identity, Outcome] = {}
     for stage in stages(plan.steps):
@@ -74,12 +75,14 @@ async def act(plan: Plan, cluster: ClusterAccess, now: float) -> tuple[Outcome, 
                 continue
             unready = _UnreadySuccessors(by_identity, now)
             steps = [unready.step(step) for step in steps]
-        done = await run_all(_act_on(step, by_identity, plan, cluster, now) for step in steps)
+        done = await run_all(_act_on(step, by_identity, plan, reconcile, now) for step in steps)
         outcomes |= {position: outcome for (position, _), outcome in zip(stage, done, strict=True)}
         for outcome in done:
             by_identity.setdefault(outcome.step.identity, outcome)
         while any(outcome.result in _CREATED for outcome in done) and (denied := _denied(outcomes)):
-            done = await run_all(_act_on(outcome.step, by_identity, plan, cluster, now) for outcome in denied.values())
+            done = await run_all(
+                _act_on(outcome.step, by_identity, plan, reconcile, now) for outcome in denied.values()
+            )
             outcomes |= dict(zip(denied, done, strict=True))
             by_identity |= {outcome.step.identity: outcome for outcome in done}
     return tuple(outcomes[position] for position in range(len(plan.steps)))
@@ -90,17 +93,16 @@ def _denied(outcomes: Mapping[int, Outcome]) -> dict[int, Outcome]:
     return {position: each for position, each in outcomes.items() if each.denied and each.step.manifest is not None}
 
 
-async def dry_run(plan: Plan, cluster: ClusterAccess) -> tuple[Outcome, ...]:
+async def dry_run(plan: Plan, reconcile: Reconcile) -> tuple[Outcome, ...]:
     """The outcome that every step would have if all that it depends on was there, and nothing held up a deletion. The
     outcomes have the order of the steps. Nothing is written.
     """
-    cluster = replace(cluster, dry_run=True)
     applied = [step for step in plan.steps if step.action is not Action.PRUNE]
-    outcomes = await run_all(_try_to_perform(step, plan, cluster) for step in applied)
+    outcomes = await run_all(_try_to_perform(step, plan, reconcile) for step in applied)
     prunes = [step for step in plan.steps if step.action is Action.PRUNE]
     if why := _unfinished(outcomes):
         return with_deletions(plan, (*outcomes, *(_kept(step, why) for step in prunes)))
-    return with_deletions(plan, (*outcomes, *await run_all(_try_to_perform(step, plan, cluster) for step in prunes)))
+    return with_deletions(plan, (*outcomes, *await run_all(_try_to_perform(step, plan, reconcile) for step in prunes)))
 
 
 async def run_all(coroutines: Iterable[Coroutine[Any, Any, Done]]) -> list[Done]:
@@ -167,40 +169,40 @@ def _kept(step: Step, why: str) -> Outcome:
 
 
 async def _act_on(
-    step: Step, before: Mapping[Identity, Outcome], plan: Plan, cluster: ClusterAccess, now: float
+    step: Step, before: Mapping[Identity, Outcome], plan: Plan, reconcile: Reconcile, now: float
 ) -> Outcome:
     waiting = waiting_outcome(step, before, now) if step.after or step.missing else None
-    return waiting or await _try_to_perform(step, plan, cluster)
+    return waiting or await _try_to_perform(step, plan, reconcile)
 
 
-async def _try_to_perform(step: Step, plan: Plan, cluster: ClusterAccess) -> Outcome:
+async def _try_to_perform(step: Step, plan: Plan, reconcile: Reconcile) -> Outcome:
     try:
-        return await disown_kept(await _perform(step, plan, cluster), plan.observed, cluster)
+        return await disown_kept(await _perform(step, plan, reconcile), plan.observed, reconcile)
     except REQUEST_ERRORS as error:
         return failed_request(step, error)
     except Exception as error:  # noqa: BLE001 - it is logged
         return unexpected_failure(step, error, reads_secrets=reads_secrets(plan.rendered, plan.observed.parent))
 
 
-async def _perform(step: Step, plan: Plan, cluster: ClusterAccess) -> Outcome:
+async def _perform(step: Step, plan: Plan, reconcile: Reconcile) -> Outcome:
     if step.bug is not None:
         raise step.bug
     match step.action:
         case Action.APPLY:
-            return await _apply(step, plan, cluster)
+            return await _apply(step, plan, reconcile)
         case Action.PRUNE:
-            return await prune(step, plan.observed.parent.uid, cluster)
+            return await prune(step, plan.observed.parent.uid, reconcile)
         case Action.UNCHANGED:
             return Outcome(step=step, result=Result.UNCHANGED, live=step.live)
         case Action.KEEP:
-            return await keep(step, plan.observed.parent, cluster)
+            return await keep(step, plan.observed.parent, reconcile)
         case Action.WAIT:
             # The event of another child requeues a parent that waits for it. Only a step with a manifest is retried. A
             # conflict or a feedback loop has its own schedule.
             retryable = step.manifest is not None and not step.conflict and not step.feedback_loop
             return Outcome(step=step, result=Result.WAITING, live=step.live, message=step.reason, retryable=retryable)
         case Action.RECREATE:
-            removed = await prune(step, plan.observed.parent.uid, cluster)
+            removed = await prune(step, plan.observed.parent.uid, reconcile)
             if removed.result is not Result.PRUNED:
                 return removed
             # The object is created when its deletion is over. If it was over at once, no watch event follows.
@@ -209,14 +211,14 @@ async def _perform(step: Step, plan: Plan, cluster: ClusterAccess) -> Outcome:
             return Outcome(
                 step=step,
                 result=Result.FAILED,
-                live=await record_vote(step, plan.observed.parent.uid, cluster) if step.vote else step.live,
+                live=await record_vote(step, plan.observed.parent.uid, reconcile) if step.vote else step.live,
                 message=f"{step.identity} {step.reason}",
                 problem=step.problem,
                 retryable=step.problem is FailureReason.APPLY_FAILED and not step.needs_permission,
             )
 
 
-async def _apply(step: Step, plan: Plan, cluster: ClusterAccess) -> Outcome:
+async def _apply(step: Step, plan: Plan, reconcile: Reconcile) -> Outcome:
     """Apply a manifest until there is an outcome. An object that turns out to exist is planned again. An object whose
     immutable field changed may be deleted first.
     """
@@ -225,18 +227,20 @@ async def _apply(step: Step, plan: Plan, cluster: ClusterAccess) -> Outcome:
         while not isinstance(current, Outcome):
             match current:
                 case Existing():
-                    known = await with_parents_of_other_shards(plan.observed, [current.live], cluster.other_shards)
+                    known = await with_parents_of_other_shards(
+                        plan.observed, [current.live], reconcile.cluster.other_shards
+                    )
                     plan = replace(plan, observed=known)
                     current = plan.step_for_existing(current.step, current.live)
                 case ImmutableChange():
-                    current = await recreate(current, cluster)
+                    current = await recreate(current, reconcile)
                 case Step(action=Action.APPLY):
                     if current.manifest is not None and current.manifest.shared is not None:
-                        current = await apply_shared(current, plan.observed.parent.uid, cluster)
+                        current = await apply_shared(current, plan.observed.parent.uid, reconcile)
                     else:
-                        current = await apply(current, cluster)
+                        current = await apply(current, reconcile)
                 case Step():
-                    current = await _perform(current, plan, cluster)
+                    current = await _perform(current, plan, reconcile)
     except REQUEST_ERRORS as error:
         return failed_request(current if isinstance(current, Step) else current.step, error)
     return current

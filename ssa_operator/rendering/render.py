@@ -158,7 +158,7 @@ def _render_files(templates: Templates, parent: Mapping[str, Any], api: Template
     if api.traced:
         variables = _traced_variables(variables, parent, api)
     results: list[Result] = [*templates.problems] if templates.incomplete else []
-    seconds: float | None = None
+    seconds = templates.surroundings.render_limit
     for file in templates.manifest_files:
         try:
             results += _render_file(templates, file, variables, api, seconds)
@@ -354,7 +354,7 @@ def render_status(
     problems: tuple[RenderProblem, ...] = ()
     left_out: tuple[str, ...] = ()
     location_of: Callable[[FieldPath], SourceLocation] | None = None
-    with limits.enforced():
+    with limits.enforced(templates.surroundings.render_limit):
         try:
             nodes, slots = nodes_of(templates, templates.status, variables)
             status = _status(nodes, slots)

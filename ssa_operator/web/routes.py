@@ -170,7 +170,7 @@ class WebView:
         self._assets = read_assets()
         client = operator.client
         self._client = DryRunClient(client.credentials)
-        self._preview = Preview(self._client, operator.shared, SYSTEM)
+        self._preview = Preview(self._client, operator.shared)
         self._dry_runs = asyncio.Semaphore(MAX_DRY_RUNS)
 
     async def __aenter__(self) -> Self:
@@ -377,7 +377,7 @@ class WebView:
             resources = await self.operator.mapper.resources()
             scoped = {resource.group_kind for resource in resources if not resource.namespaced}
             sample = sample_parent(parents)
-            graph = await self.operator.renderer.turns.in_thread(lambda: folder_graph(folder, sample, scoped))
+            graph = await self.operator.shared.cluster.turns.in_thread(lambda: folder_graph(folder, sample, scoped))
             known = self._graphs[folder.name] = (key, graph)
         return known[1]
 

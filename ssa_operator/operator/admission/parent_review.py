@@ -31,6 +31,7 @@ from ssa_operator.reconcile.observation import is_confidential, make_observed
 from ssa_operator.reconcile.observed import ObservedChildren
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.reconcile.plan import steps_of
+from ssa_operator.reconcile.renderer import render_unstored
 from ssa_operator.reconcile.secrets.redacted_report import redacted_steps
 from ssa_operator.reconcile.step import FailureReason
 
@@ -80,7 +81,7 @@ class ParentReview:
         if refusal(impersonate, parent.live.identity, cluster_scope=settings.cluster_scope):
             return None
         known = is_new or parents.state(parent.live).reconciled_before
-        found = await self._operator.renderer.render_unstored(parent, children_known=known)
+        found = await render_unstored(self._operator.shared.cluster, parent, children_known=known)
         if found is None:
             return None
         rendered, secrets = found

@@ -12,9 +12,7 @@ Promises:
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
@@ -24,7 +22,6 @@ from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.child_memory import ChildMemory
-from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.kept_values.rules import obsolete_values, read_secret, secret_body, secret_identity
 from ssa_operator.reconcile.outcome import Outcome, Result
@@ -41,54 +38,50 @@ class UnkeepableValuesError(ValueError):
     """Generated values that no Secret can keep; the text says why."""
 
 
-@dataclass(slots=True)
-class ValueKeeper:
-    """Keeps generated values and numbers of replicas for one reconcile."""
+async def keep_values(reconcile: Reconcile, live: LiveObject, why: str) -> None:
+    """Store the generated values of an object that is deleted next. `why` is the reason for messages.
 
-    reconcile: Reconcile
-    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    Raises ApiError, ParentRecordsError or UnkeepableValuesError if they can't be stored.
+    """
+    if reconcile.plan is None:
+        return
+    async with reconcile.lock:  # the parent's annotation is one for all objects
+        secret = secret_identity(reconcile.parent.live, live.identity)
+        if secret is None:
+            raise UnkeepableValuesError("neither it nor its parent has a namespace for a Secret that keeps them")
+        kept_values = reconcile.records.kept_values | {live.identity}
+        await save_parent_records(reconcile, replace(reconcile.records, kept_values=kept_values))
+        parent = reconcile.parent
+    body = encode(secret_body(parent.live, secret, live, why))
+    await reconcile.client.apply(_SECRET, secret.namespace, secret.name, body, ApplyOptions(manager=MANAGER))
 
-    async def keep(self, live: LiveObject, why: str) -> None:
-        """Store the values of an object that is deleted next. `why` is the reason for messages.
 
-        Raises ApiError, ParentRecordsError or UnkeepableValuesError if they can't be stored.
-        """
-        async with self._lock:  # the parent's annotation is one for all objects
-            reconcile = self.reconcile
-            secret = secret_identity(reconcile.parent.live, live.identity)
-            if secret is None:
-                raise UnkeepableValuesError("neither it nor its parent has a namespace for a Secret that keeps them")
-            kept_values = reconcile.records.kept_values | {live.identity}
-            await save_parent_records(reconcile, replace(reconcile.records, kept_values=kept_values))
-            parent = reconcile.parent
-        body = encode(secret_body(parent.live, secret, live, why))
-        options = ApplyOptions(manager=MANAGER)
-        await reconcile.cluster.client.apply(_SECRET, secret.namespace, secret.name, body, options)
+async def keep_replicas(reconcile: Reconcile, identity: Identity, replicas: OthersReplicas) -> None:
+    """Record the number of replicas that others set in an object that is deleted next.
 
-    async def keep_replicas(self, identity: Identity, replicas: OthersReplicas) -> None:
-        """Record the number of replicas that others set in an object that is deleted next.
-
-        Raises ApiError, or ParentRecordsError if it can't be recorded.
-        """
-        async with self._lock:
-            records = self.reconcile.records
-            if records.replicas.get(identity) != replicas:
-                records = replace(records, replicas={**records.replicas, identity: replicas})
-                await save_parent_records(self.reconcile, records)
+    Raises ApiError, or ParentRecordsError if it can't be recorded.
+    """
+    if reconcile.plan is None:
+        return
+    async with reconcile.lock:
+        records = reconcile.records
+        if records.replicas.get(identity) != replicas:
+            records = replace(records, replicas={**records.replicas, identity: replicas})
+            await save_parent_records(reconcile, records)
 
 
 async def restore_kept_values(reconcile: Reconcile) -> None:
     """Remember the recreations that a former process began, with the objects as they were. Raises ApiError."""
-    cluster, parent, memories = reconcile.cluster, reconcile.parent.live, reconcile.state.children
+    parent, memories = reconcile.parent.live, reconcile.state.children
     restored = dict[Identity, ChildMemory]()
     # A parent has no more children than that, but users who may edit it may write any number of names.
     for identity in sorted(reconcile.records.kept_values)[: reconcile.parent.folder.settings.max_children]:
-        if memories.of(identity).recreation is not None or identity in cluster.children:
+        if memories.of(identity).recreation is not None or identity in reconcile.cluster.children:
             continue
         secret = secret_identity(parent, identity)
         if secret is None:
             continue
-        found = await cluster.client.find(_SECRET, secret.name, secret.namespace)
+        found = await reconcile.client.find(_SECRET, secret.name, secret.namespace)
         recreation = read_secret(parent, identity, found) if found is not None else None
         if recreation is not None:
             restored[identity] = replace(memories.of(identity), recreation=recreation)
@@ -98,36 +91,35 @@ async def restore_kept_values(reconcile: Reconcile) -> None:
 
 async def delete_kept_values(reconcile: Reconcile, plan: Plan, outcomes: Iterable[Outcome]) -> frozenset[Identity]:
     """Delete the Secrets of values that need no record any more. Returns the objects that had these values."""
-    cluster = reconcile.cluster
     kept = sorted(reconcile.records.kept_values)[: reconcile.parent.folder.settings.max_children]
     if not kept:
         return frozenset()
-    obsolete = _obsolete(kept, cluster, plan, outcomes)
+    obsolete = _obsolete(reconcile, kept, plan, outcomes)
     for identity in obsolete:
         secret = secret_identity(reconcile.parent.live, identity)
         if secret is None:
             continue
-        found = await cluster.client.find(_SECRET, secret.name, secret.namespace)
+        found = await reconcile.client.find(_SECRET, secret.name, secret.namespace)
         if found is not None and found.parent_uid == reconcile.uid:
-            await cluster.client.delete(_SECRET, secret.namespace, secret.name, DeleteOptions(uid=found.uid))
+            await reconcile.client.delete(_SECRET, secret.namespace, secret.name, DeleteOptions(uid=found.uid))
     return obsolete
 
 
 def obsolete_replicas(reconcile: Reconcile, plan: Plan, outcomes: Iterable[Outcome]) -> frozenset[Identity]:
     """The objects whose number of replicas needs no record any more."""
     kept = reconcile.records.replicas
-    return _obsolete(kept, reconcile.cluster, plan, outcomes) if kept else frozenset()
+    return _obsolete(reconcile, kept, plan, outcomes) if kept else frozenset()
 
 
 def _obsolete(
-    kept: Iterable[Identity], cluster: ClusterAccess, plan: Plan, outcomes: Iterable[Outcome]
+    reconcile: Reconcile, kept: Iterable[Identity], plan: Plan, outcomes: Iterable[Outcome]
 ) -> frozenset[Identity]:
     rendered = {step.identity for step in plan.steps if step.action is not Action.PRUNE and step.location is not None}
     return obsolete_values(
         kept,
         applied={outcome.step.identity for outcome in outcomes if _is_applied(outcome)},
         rendered=rendered if plan.rendered.complete else None,
-        existing=cluster.children,
+        existing=reconcile.cluster.children,
     )
 
 

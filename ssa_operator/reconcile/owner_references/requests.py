@@ -18,7 +18,6 @@ from msgspec.structs import replace
 
 from ssa_operator.kube.api.discovery import REQUEST_ERRORS
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.failures import failed_request
 from ssa_operator.reconcile.observed import Observed
@@ -31,44 +30,44 @@ log = logging.getLogger("ssa_operator")
 
 async def renew_owner_references(reconcile: Reconcile) -> None:
     """Have the children name their parent in the version in which this process reads it. A refusal is logged."""
-    parent, cluster = reconcile.parent.live, reconcile.cluster
-    for live in cluster.children.by_parent(parent.uid):
+    parent = reconcile.parent.live
+    for live in reconcile.cluster.children.by_parent(parent.uid):
         if owner_version_patch(live, parent) is not None:
             step = Step(action=Action.KEEP, identity=live.identity, live=live)
-            outcome = await keep(step, parent, cluster)
+            outcome = await keep(step, parent, reconcile)
             if outcome.result is Result.FAILED:
                 log.warning("%s: its owner reference is not renewed: %s", reconcile.key, outcome.message)
 
 
-async def keep(step: Step, parent: LiveObject, cluster: ClusterAccess) -> Outcome:
+async def keep(step: Step, parent: LiveObject, reconcile: Reconcile) -> Outcome:
     """The outcome of an object that is not applied. Its owner reference may be written."""
     live = step.live
     patch = owner_version_patch(live, parent) if live is not None else None
     kept = Outcome(step=step, result=Result.UNCHANGED, live=live)
-    if live is None or patch is None or live.deleting or parent.deleting or cluster.dry_run:
+    if live is None or patch is None or live.deleting or parent.deleting or reconcile.cluster.dry_run:
         return kept
-    return await _patched(kept, live, patch, cluster)
+    return await _patched(kept, live, patch, reconcile)
 
 
-async def disown_kept(outcome: Outcome, observed: Observed, cluster: ClusterAccess) -> Outcome:
+async def disown_kept(outcome: Outcome, observed: Observed, reconcile: Reconcile) -> Outcome:
     """The outcome of a step. If the parent lives in the object, the object loses an owner reference to the parent that
     an apply did not remove, because an earlier version or another client wrote it.
     """
     live, parent = outcome.live, observed.parent
-    if live is None or cluster.dry_run or not observed.why_kept(live.identity):
+    if live is None or reconcile.cluster.dry_run or not observed.why_kept(live.identity):
         return outcome
     patch = orphan_patch(live, parent.uid)
-    return outcome if patch is None else await _patched(outcome, live, patch, cluster)
+    return outcome if patch is None else await _patched(outcome, live, patch, reconcile)
 
 
-async def _patched(outcome: Outcome, live: LiveObject, patch: bytes, cluster: ClusterAccess) -> Outcome:
+async def _patched(outcome: Outcome, live: LiveObject, patch: bytes, reconcile: Reconcile) -> Outcome:
     """The outcome with the patched object, or a failure."""
     step, identity = outcome.step, live.identity
     try:
-        resource = await cluster.children.resource(identity.group_kind, live.version)
-        with cluster.writing(identity):
-            written = cluster.written(
-                await cluster.client.json_patch(resource, identity.namespace, identity.name, patch)
+        resource = await reconcile.cluster.children.resource(identity.group_kind, live.version)
+        with reconcile.cluster.writing(identity):
+            written = reconcile.cluster.written(
+                await reconcile.client.json_patch(resource, identity.namespace, identity.name, patch)
             )
     except REQUEST_ERRORS as error:
         return failed_request(step, error)

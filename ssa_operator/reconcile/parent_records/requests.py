@@ -31,7 +31,7 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import may_own
 from ssa_operator.reconcile.apply_once import outcomes as once_outcomes
 from ssa_operator.reconcile.apply_once import rules as apply_once
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.parent_records.lost_records import (
@@ -98,7 +98,7 @@ async def save_parent_records(reconcile: Reconcile, records: ParentRecords) -> N
     reconcile.take_parent(await _remove(reconcile.cluster, reconcile.parent, reconcile.records, records))
 
 
-async def _apply(cluster: ClusterAccess, parent: Parent, body: Mapping[str, Any]) -> Parent:
+async def _apply(cluster: SharedCluster, parent: Parent, body: Mapping[str, Any]) -> Parent:
     namespace, name = parent.live.identity.namespace, parent.live.identity.name
     with parent.cache.writing(namespace, name):
         applied = await cluster.operator_client.apply(
@@ -107,7 +107,7 @@ async def _apply(cluster: ClusterAccess, parent: Parent, body: Mapping[str, Any]
         return _updated(parent, applied.live)
 
 
-async def _remove(cluster: ClusterAccess, parent: Parent, known: ParentRecords, records: ParentRecords) -> Parent:
+async def _remove(cluster: SharedCluster, parent: Parent, known: ParentRecords, records: ParentRecords) -> Parent:
     """Remove what `records` don't need from a parent that has the `known` ones. If it is gone, there is nothing to
     remove.
     """
@@ -142,7 +142,7 @@ async def _remove(cluster: ClusterAccess, parent: Parent, known: ParentRecords, 
     )
 
 
-async def read_again(cluster: ClusterAccess, parent: Parent) -> LiveObject | None:
+async def read_again(cluster: SharedCluster, parent: Parent) -> LiveObject | None:
     """The current parent from the API server, None if it is gone."""
     identity = parent.live.identity
     live = await cluster.operator_client.find(parent.resource, identity.name, identity.namespace)
@@ -229,7 +229,7 @@ async def record_once(
     """Record on the parent the manifests that were applied once. A crash before that leads to another apply."""
     live, before = reconcile.parent.live, reconcile.records
     for outcome in outcomes:
-        if not once_outcomes.is_found(records, outcome) or await _exists(reconcile.cluster, outcome):
+        if not once_outcomes.is_found(records, outcome) or await _exists(reconcile, outcome):
             records = once_outcomes.record_outcome(records, outcome, live, now)
     if records.once_records != before.once_records:
         reconcile.state = replace(reconcile.state, unrecorded_once=records.once_records)
@@ -245,15 +245,15 @@ async def record_once(
     return outcomes
 
 
-async def _exists(cluster: ClusterAccess, outcome: Outcome) -> bool:
+async def _exists(reconcile: Reconcile, outcome: Outcome) -> bool:
     """Whether the API server has the object of an outcome, too. Raises ApiError. After a restore of etcd, the watch may
     show an object that is gone. With its record, it would not be created again.
     """
     identity, live = outcome.step.identity, outcome.live
     assert live is not None
     try:
-        resource = await cluster.children.resource(identity.group_kind)
-        found = await cluster.client.find(resource, identity.name, identity.namespace)
+        resource = await reconcile.cluster.children.resource(identity.group_kind)
+        found = await reconcile.client.find(resource, identity.name, identity.namespace)
     except UnknownKind:
         return False
     except ApiError as error:

@@ -16,11 +16,10 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from ssa_operator.kube.api.discovery import REQUEST_ERRORS
-from ssa_operator.kube.clock import Clock
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.child_memory import ChildMemories
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.pod_failures.rules import (
     FIRST_CHECK_AFTER,
@@ -33,7 +32,7 @@ from ssa_operator.reconcile.pod_failures.rules import (
     selector,
     unready_pod,
 )
-from ssa_operator.reconcile.pod_failures.workload_event_requests import WorkloadEvents
+from ssa_operator.reconcile.pod_failures.workload_event_requests import event_cause_of
 from ssa_operator.reconcile.pod_failures.workload_events import lacks_pods
 
 log = logging.getLogger("ssa_operator")
@@ -46,12 +45,10 @@ CHECKS_LIMIT = 50
 async def diagnose_pods(
     outcomes: Sequence[Outcome],
     memories: ChildMemories,
-    cluster: ClusterAccess,
-    events: WorkloadEvents,
-    clock: Clock,
+    reconcile: Reconcile,
 ) -> tuple[tuple[Outcome, ...], Mapping[Identity, PodCheck]]:
     """The outcomes, with the cause of failure that the pods of unready workloads show; and the pod checks of these."""
-    now, monotonic = clock.now(), clock.monotonic()
+    now, monotonic = reconcile.cluster.clock.now(), reconcile.cluster.clock.monotonic()
     pod_checks: dict[Identity, PodCheck] = {}
     explained: list[Outcome] = []
     left = CHECKS_LIMIT
@@ -64,7 +61,7 @@ async def diagnose_pods(
             if check is not None and check.due <= monotonic:
                 left -= 1
                 if left >= 0:
-                    cause = await _cause(outcome.live, check.cause, cluster, events, now)
+                    cause = await _cause(outcome.live, check.cause, reconcile, now)
                     check = check.after_check(cause, monotonic)
                 else:
                     check = replace(check, due=monotonic + FIRST_CHECK_AFTER)
@@ -74,27 +71,27 @@ async def diagnose_pods(
     return tuple(explained), pod_checks
 
 
-async def _cause(live: LiveObject, reported: str, cluster: ClusterAccess, events: WorkloadEvents, now: float) -> str:
+async def _cause(live: LiveObject, reported: str, reconcile: Reconcile, now: float) -> str:
     if live.identity.group_kind not in WORKLOADS:
-        return await events.cause(live, cluster, reported)
-    pods = named_pods(live, await _pods(live, cluster))
+        return await event_cause_of(live, reconcile, reported)
+    pods = named_pods(live, await _pods(live, reconcile))
     if cause := failure_cause(pods, now):
         return cause
     if lacks_pods(live.body):
-        return await events.cause(live, cluster, reported)
+        return await event_cause_of(live, reconcile, reported)
     if (unready := unready_pod(pods, now)) is None:
         return ""
     name, pod = unready
-    found = await events.cause(pod, cluster, reported.removeprefix(f"{name}: "))
+    found = await event_cause_of(pod, reconcile, reported.removeprefix(f"{name}: "))
     return found and f"{name}: {found}"
 
 
-async def _pods(live: LiveObject, cluster: ClusterAccess) -> Sequence[LiveObject]:
+async def _pods(live: LiveObject, reconcile: Reconcile) -> Sequence[LiveObject]:
     if (labels := selector(live)) is None:
         return ()
     try:
-        resource = await cluster.children.resource(POD, "v1")
-        pods, _ = await cluster.client.list(resource, live.identity.namespace, labels)
+        resource = await reconcile.cluster.children.resource(POD, "v1")
+        pods, _ = await reconcile.client.list(resource, live.identity.namespace, labels)
     except REQUEST_ERRORS as error:
         log.debug("the pods of %s can't be listed: %s", live.identity, error)
         return ()

@@ -19,7 +19,7 @@ from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.json_codec import decoder
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.pod_failures.workload_events import (
     CLUSTER_SCOPED,
     ObjectEvents,
@@ -40,33 +40,28 @@ _NAMESPACES = 1000
 _decode = decoder(ObjectEvents)
 
 
-class WorkloadEvents:
-    """Reads the Events of objects that are not ready."""
+async def event_cause_of(live: LiveObject, reconcile: Reconcile, reported: str) -> str:
+    """Why an object isn't ready, by its newest Warning Event; '' if that is unknown. `reported` is the cause that was
+    found before.
+    """
+    namespace = live.identity.namespace or CLUSTER_SCOPED
+    try:
+        resource = await reconcile.cluster.children.resource(EVENT, "v1")
+        scope = calls.Scope(resource, namespace, field_selector=events_selector(live))
+        response = await reconcile.client.send(calls.list_page(scope, limit=LIMIT))
+        return event_cause(_decode(response.body).items or (), reported)
+    except (ApiError, CredentialsError, UnknownKind, msgspec.DecodeError) as error:
+        _log(error, namespace, reconcile)
+    return ""
 
-    def __init__(self) -> None:
-        self._forbidden: set[tuple[str, str]] = set()
 
-    async def cause(self, live: LiveObject, cluster: ClusterAccess, reported: str) -> str:
-        """Why an object isn't ready, by its newest Warning Event; '' if that is unknown. `reported` is the cause
-        that was found before.
-        """
-        namespace = live.identity.namespace or CLUSTER_SCOPED
-        try:
-            resource = await cluster.children.resource(EVENT, "v1")
-            scope = calls.Scope(resource, namespace, field_selector=events_selector(live))
-            response = await cluster.client.send(calls.list_page(scope, limit=LIMIT))
-            return event_cause(_decode(response.body).items or (), reported)
-        except (ApiError, CredentialsError, UnknownKind, msgspec.DecodeError) as error:
-            self._log(error, namespace, cluster.account)
-        return ""
-
-    def _log(self, error: Exception, namespace: str, account: str) -> None:
-        where = (account, namespace)
-        is_forbidden = isinstance(error, ApiError) and error.forbidden
-        if not is_forbidden or where in self._forbidden:
-            log.debug("the Events of an object in %s can't be listed: %s", namespace, error)
-            return
-        if len(self._forbidden) < _NAMESPACES:
-            self._forbidden.add(where)
-            who = account or "the operator"
-            log.warning("%s: %s may not list events, so no status quotes why an object isn't ready", namespace, who)
+def _log(error: Exception, namespace: str, reconcile: Reconcile) -> None:
+    where, known = (reconcile.account, namespace), reconcile.cluster.without_events
+    is_forbidden = isinstance(error, ApiError) and error.forbidden
+    if not is_forbidden or where in known:
+        log.debug("the Events of an object in %s can't be listed: %s", namespace, error)
+        return
+    if len(known) < _NAMESPACES:
+        known.add(where)
+        who = reconcile.account or "the operator"
+        log.warning("%s: %s may not list events, so no status quotes why an object isn't ready", namespace, who)

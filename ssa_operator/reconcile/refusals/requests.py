@@ -27,7 +27,7 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.messages import bounded
 from ssa_operator.objects.source_location import field_text, parse_field
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.failures import causes_text, failed_outcome, location_of_error, refusals_of
 from ssa_operator.reconcile.field_changes import LeftField
 from ssa_operator.reconcile.field_conflicts.returned_fields import as_refused, dropped_fields, is_gone, returned_fields
@@ -57,7 +57,7 @@ from ssa_operator.schema.crd_schema import object_schema
 
 
 async def answer_refusal(
-    step: Step, manifest: Manifest, resource: Resource, error: ApiError, cluster: ClusterAccess
+    step: Step, manifest: Manifest, resource: Resource, error: ApiError, reconcile: Reconcile
 ) -> Step | Outcome | str | None:
     """The step to apply instead, or the outcome, where the manifest is not at fault. Otherwise what the message about
     the refusal says of other managers; None for nothing. Raises ApiError and CredentialsError.
@@ -66,15 +66,15 @@ async def answer_refusal(
     if live is None or live.deleting or step.refusal_answered:
         return None
     if error.denied_by_policy:
-        return await _answer_denial(step, manifest, resource, error, cluster)
+        return await _answer_denial(step, manifest, resource, error, reconcile)
     if not error.invalid or error.denied:
         return None
-    crd = cluster.crds.get(resource.name)
+    crd = reconcile.cluster.crds.get(resource.name)
     schema = object_schema(crd, resource.version) if crd is not None else None
-    refused = read_refusal(manifest, live, refusals_of(error), schema, cluster.former_managers)
+    refused = read_refusal(manifest, live, refusals_of(error), schema, reconcile.former_managers)
     if refused is None:
         return None
-    trials = _Trials(refused=refused, resource=resource, schema=schema, cluster=cluster)
+    trials = _Trials(refused=refused, resource=resource, schema=schema, reconcile=reconcile)
     nearby = find_candidates(refused, None)
     if not (refused.immutable or nearby.candidates or nearby.of_others):
         return None
@@ -90,15 +90,15 @@ async def answer_refusal(
 
 
 async def _answer_denial(
-    step: Step, manifest: Manifest, resource: Resource, error: ApiError, cluster: ClusterAccess
+    step: Step, manifest: Manifest, resource: Resource, error: ApiError, reconcile: Reconcile
 ) -> Step | Outcome | None:
     """The step to apply instead, where a webhook or a policy denies the way back of values that others moved."""
     assert step.live is not None
     refused = RefusedApply(
-        manifest=manifest, live=step.live, fields=(), immutable=(), custom=False, former=cluster.former_managers
+        manifest=manifest, live=step.live, fields=(), immutable=(), custom=False, former=reconcile.former_managers
     )
     denial = bounded(error.message, DENIAL_LIMIT)
-    trials = _Trials(refused=refused, resource=resource, schema=None, cluster=cluster, denial=denial)
+    trials = _Trials(refused=refused, resource=resource, schema=None, reconcile=reconcile, denial=denial)
     moved = moved_values(refused)
     if not moved or (await trials.fresh())[0] is None:
         return None
@@ -117,7 +117,7 @@ class _Trials(Struct, frozen=True, kw_only=True):
     schema: Mapping[str, Any] | None
     returned: tuple[Path, ...] = ()
     """The fields that the object must not have after an apply that is accepted."""
-    cluster: ClusterAccess
+    reconcile: Reconcile
     denial: str = ""
     """How admission denied the manifest, '' if the API server refused it."""
 
@@ -191,14 +191,14 @@ class _Trials(Struct, frozen=True, kw_only=True):
         body, after = merged_patch(_claimed(self.refused, dropped).live, made)
         identity = made.identity
         request = calls.json_patch(self.resource, identity.namespace, identity.name, body, dry_run=True)
-        answer = LiveObject((await self.cluster.client.send(request)).body).body
+        answer = LiveObject((await self.reconcile.client.send(request)).body).body
         metadata = {**answer["metadata"], "managedFields": after.body["metadata"]["managedFields"]}
         return LiveObject.of({**answer, "metadata": metadata})
 
     async def _apply(self, name: str, body: bytes) -> LiveObject:
         manifest = self.refused.manifest
         options = calls.ApplyOptions(dry_run=True, secret=manifest.document.secret)
-        return (await self.cluster.client.apply(self.resource, manifest.identity.namespace, name, body, options)).live
+        return (await self.reconcile.client.apply(self.resource, manifest.identity.namespace, name, body, options)).live
 
 
 def _dropped(chosen: Sequence[Candidate]) -> list[Path]:
@@ -211,7 +211,7 @@ def _claimed(refused: RefusedApply, fields: Sequence[Path]) -> Claim:
 
 async def _carry_out(step: Step, trials: _Trials, chosen: tuple[Candidate, ...], answer: LiveObject) -> Step | Outcome:
     """Claim the fields that make way. Returns the step that applies the manifest without the values that stay."""
-    refused, cluster = trials.refused, trials.cluster
+    refused, reconcile = trials.refused, trials.reconcile
     dropped, kept = [each for each in chosen if each.kept is None], [each.kept for each in chosen if each.kept]
     digest, uid = refused.manifest.digest, refused.live.uid
     known = KnownRefusal(digest=digest, uid=uid, kept=tuple(kept), denial=trials.denial) if kept else None
@@ -220,7 +220,7 @@ async def _carry_out(step: Step, trials: _Trials, chosen: tuple[Candidate, ...],
     reason = f"{step.reason}; {drop_message(dropped)}" if dropped else step.reason
     made = with_kept(refused.manifest, chosen)
     step = replace(step, manifest=made, reason=reason, memory=memory, refusal_answered=True, foreign_change=change)
-    if cluster.dry_run:
+    if reconcile.cluster.dry_run:
         same = is_same_content(refused.live, answer)
         result = Result.UNCHANGED if same else Result.CONFIGURED
         return Outcome(step=step, result=result, live=answer, message=drop_message(dropped))
@@ -229,15 +229,15 @@ async def _carry_out(step: Step, trials: _Trials, chosen: tuple[Candidate, ...],
     identity = made.identity
     claimed = _claimed(refused, _dropped(chosen))
     patch = calls.merge_patch(trials.resource, identity.namespace, identity.name, claimed.patch)
-    with cluster.writing(identity):
+    with reconcile.cluster.writing(identity):
         try:
-            live = LiveObject((await cluster.client.send(patch)).body)
+            live = LiveObject((await reconcile.client.send(patch)).body)
         except ApiError as error:
             if error.conflict:
                 message = "was changed meanwhile; the operator tries again"
                 return Outcome(step=step, result=Result.WAITING, live=step.live, message=message, retryable=True)
             raise
-        return replace(step, live=cluster.written(live, changed=False))
+        return replace(step, live=reconcile.cluster.written(live, changed=False))
 
 
 def _blame_admission(step: Step, refused: RefusedApply, fresh: LiveObject | None, error: ApiError) -> Outcome:
@@ -258,7 +258,7 @@ def _blame_admission(step: Step, refused: RefusedApply, fresh: LiveObject | None
 
 
 async def answer_returned_fields(
-    step: Step, manifest: Manifest, resource: Resource, cluster: ClusterAccess
+    step: Step, manifest: Manifest, resource: Resource, reconcile: Reconcile
 ) -> Step | Outcome | None:
     """The step to apply instead, or the outcome of a dry run, where fields that the manifest no longer has would be
     back after its apply. None if none would, or where nothing helps. Raises ApiError and CredentialsError.
@@ -269,8 +269,8 @@ async def answer_returned_fields(
     dropped = dropped_fields(live, manifest)
     if not dropped:
         return None
-    refused = as_refused(manifest, live, dropped, cluster.former_managers)
-    trials = _Trials(refused=refused, resource=resource, schema=None, cluster=cluster)
+    refused = as_refused(manifest, live, dropped, reconcile.former_managers)
+    trials = _Trials(refused=refused, resource=resource, schema=None, reconcile=reconcile)
     applied = await trials.as_it_is()
     if applied is None or is_gone(dropped, applied):
         return None
@@ -285,7 +285,7 @@ async def answer_returned_fields(
     returned = () if fresh is None else returned_fields(dropped, live, applied, fresh)
     if not returned:
         return None
-    refused = as_refused(manifest, live, returned, cluster.former_managers)
+    refused = as_refused(manifest, live, returned, reconcile.former_managers)
     trials = replace(trials, refused=refused, returned=returned)
     chosen = await trials.choose(find_candidates(refused, fresh).candidates)
     return None if chosen is None else await _carry_out(step, trials, *chosen)

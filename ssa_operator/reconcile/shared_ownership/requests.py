@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ssa_operator.kube.api.discovery import REQUEST_ERRORS
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.outcome import Outcome, Result, waiting_outcome
 from ssa_operator.reconcile.shared_ownership.rules import release_patch, released_outcome, vote_patch
 from ssa_operator.reconcile.step import Step
@@ -21,46 +21,46 @@ from ssa_operator.reconcile.step import Step
 OTHERS_TURN = "waits: another parent that shares it writes it, and the API server takes long to answer"
 
 
-async def record_vote(step: Step, uid: str, cluster: ClusterAccess) -> LiveObject | None:
+async def record_vote(step: Step, uid: str, reconcile: Reconcile) -> LiveObject | None:
     """Record on a shared object what its owner renders now. Returns the object as it is then. If it changed meanwhile,
     its event requeues the parent, and any other failure leaves it to the next resync: the parent is in conflict anyway.
     """
     live = step.live
     patch = None if live is None else vote_patch(live, uid, step.vote)
-    if live is None or patch is None or cluster.dry_run:
+    if live is None or patch is None or reconcile.cluster.dry_run:
         return live
     try:
-        resource = await cluster.children.resource(live.identity.group_kind, live.version)
-        async with cluster.children.shared_turn(step.identity, uid) as granted:
-            now = cluster.children.of(uid).get(step.identity)
+        resource = await reconcile.cluster.children.resource(live.identity.group_kind, live.version)
+        async with reconcile.cluster.children.shared_turn(step.identity, uid) as granted:
+            now = reconcile.cluster.children.of(uid).get(step.identity)
             if not granted or now is None or now.resource_version != live.resource_version:
                 return live
-            return await _patched(live, patch, resource, cluster)
+            return await _patched(live, patch, resource, reconcile)
     except REQUEST_ERRORS:
         return live
 
 
-async def release(step: Step, uid: str, resource: Resource, cluster: ClusterAccess) -> LiveObject | Outcome:
+async def release(step: Step, uid: str, resource: Resource, reconcile: Reconcile) -> LiveObject | Outcome:
     """Give up an object that other parents share. Returns the outcome, or the object to delete if no other parent owns
     it. Raises ApiError, `conflict` if it changed meanwhile.
     """
     live, identity = step.live, step.identity
-    async with cluster.children.shared_turn(identity, uid, patient=cluster.dry_run) as granted:
+    async with reconcile.cluster.children.shared_turn(identity, uid, patient=reconcile.cluster.dry_run) as granted:
         if not granted:
             return waiting_outcome(step, live, OTHERS_TURN)
-        current = await cluster.client.find(resource, identity.name, identity.namespace)
+        current = await reconcile.client.find(resource, identity.name, identity.namespace)
         if current is None or live is None or current.uid != live.uid or not current.belongs_to(uid):
             return Outcome(step=step, result=Result.PRUNED)
         outcome, patch = released_outcome(step, current, uid), release_patch(current, uid)
         if outcome is None or patch is None:
             return current
-        if cluster.dry_run:
+        if reconcile.cluster.dry_run:
             return outcome
-        return replace(outcome, live=await _patched(current, patch, resource, cluster))
+        return replace(outcome, live=await _patched(current, patch, resource, reconcile))
 
 
-async def _patched(live: LiveObject, patch: bytes, resource: Resource, cluster: ClusterAccess) -> LiveObject:
+async def _patched(live: LiveObject, patch: bytes, resource: Resource, reconcile: Reconcile) -> LiveObject:
     identity = live.identity
-    with cluster.writing(identity):
-        written = await cluster.client.merge_patch(resource, identity.namespace, identity.name, patch)
-        return cluster.written(written)
+    with reconcile.cluster.writing(identity):
+        written = await reconcile.client.merge_patch(resource, identity.namespace, identity.name, patch)
+        return reconcile.cluster.written(written)

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from ssa_operator.objects.render_result import StatusFields
 from ssa_operator.reconcile.current_reconcile import Reconcile
-from ssa_operator.reconcile.phases import Phases
+from ssa_operator.reconcile.executor import diagnose
+from ssa_operator.reconcile.observe import observe
+from ssa_operator.reconcile.planner import plan_parent
 from ssa_operator.reconcile.secrets.redacted_report import redacted_outcomes
 from ssa_operator.reconcile.status.report import Report, make_suspended_report
+from ssa_operator.reconcile.status.reporter import after_sync, with_status_fields
+from ssa_operator.reconcile.status.requests import publish
 from ssa_operator.reconcile.suspension.rules import outcomes_while_suspended
 
 
-async def report_suspended(reconcile: Reconcile, why: str, phases: Phases) -> Report:
+async def report_suspended(reconcile: Reconcile, why: str) -> Report:
     """Report on a suspended parent; `why` is the message of `suspension_message`. Raises ApiError, CredentialsError and
     Postponed.
     """
-    observed, rendered = await phases.observer.observe(reconcile)
-    plan = await phases.planner.plan(reconcile, observed, rendered)
-    outcomes = await phases.executor.diagnose(reconcile, outcomes_while_suspended(plan))
+    observed, rendered = await observe(reconcile)
+    plan = await plan_parent(reconcile, observed, rendered)
+    outcomes = await diagnose(reconcile, outcomes_while_suspended(plan))
 
     def make(own: StatusFields) -> Report:
         shown = redacted_outcomes(outcomes, reconcile.state.secrets)
-        return make_suspended_report(reconcile.parent.live, shown, own, phases.clock.now(), why)
+        return make_suspended_report(reconcile.parent.live, shown, own, reconcile.now(), why)
 
-    report = await phases.reporter.with_status_fields(reconcile, plan.rendered, outcomes, make)
-    return await phases.publisher.publish(reconcile, phases.reporter.after_sync(reconcile, plan.observed, report))
+    report = await with_status_fields(reconcile, plan.rendered, outcomes, make)
+    return await publish(reconcile, after_sync(reconcile, plan.observed, report))

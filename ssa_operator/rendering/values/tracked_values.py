@@ -631,7 +631,7 @@ def _is_part_of(owner: Any, value: Any) -> bool:
 def _missing_as_unknown(found: Missing, provenance: tuple[Provenance, ...]) -> Missing:
     if isinstance(found, UnknownValue):
         return found
-    if provenance and all(source.local for source in provenance):
+    if all(source.local for source in provenance):
         return found.without_name() if is_content(provenance) else found
     owner, name = found._undefined_obj, found._undefined_name  # noqa: SLF001 - Missing is this package's own
     path: FieldPath = (*(() if name is None else (name,)), *found.below)

@@ -184,6 +184,7 @@ _SETTING_FORMS = {
     "formerManagers": "[helm]",
     "maxChildren": "5000",
     "maxDepth": "12",
+    "renderLimit": "5s",
     "suspendWhen": "\"labels['example.com/pause'] == 'true'\"",
 }
 

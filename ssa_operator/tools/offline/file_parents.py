@@ -40,13 +40,13 @@ from ssa_operator.operator.shared_informers import ParentError, SharedInformers
 from ssa_operator.operator.workers import Workers
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.observation import RECONCILE_AT
-from ssa_operator.reconcile.observe import Observer
+from ssa_operator.reconcile.observe import observe
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.outcome import Result
 from ssa_operator.reconcile.parent_records.requests import without_unrecordable
 from ssa_operator.reconcile.parent_state import Parents, ParentState
 from ssa_operator.reconcile.plan import Plan
-from ssa_operator.reconcile.planner import Planner
+from ssa_operator.reconcile.planner import plan_parent
 from ssa_operator.reconcile.reconciler import Reconciled, Reconciler
 from ssa_operator.reconcile.render_history import RenderHistory
 from ssa_operator.reconcile.secrets.redacted_report import redacted_error
@@ -140,10 +140,8 @@ class FileParents:
         self._shared = shared
         self._options = options
         self._queue = queue
-        self.reconciler = _RecordingReconciler(shared.cluster, shared.claims, queue.has_as_urgent)
+        self.reconciler = _RecordingReconciler(shared.cluster)
         self.reconciler.on_reconciled = self._reconciled
-        self._observer = Observer(shared.cluster, shared.claims, SYSTEM)
-        self._planner = Planner(shared.cluster, shared.claims, self._observer, SYSTEM)
         self._changed = asyncio.Event()
         self.parents: dict[ParentKey, AppliedParent] = {}
         self._listened: set[Parents] = set()
@@ -235,8 +233,8 @@ class FileParents:
     async def _plan(self, parents: Parents, live: LiveObject) -> tuple[Observed, Rendered, Plan, ParentSecrets]:
         parent = parents.parent(live)
         reconcile = Reconcile.begin(self._shared.cluster, parent, parents.state(live), Cause.PARENT)
-        observed, rendered = await self._observer.observe(reconcile)
-        plan = without_unrecordable(await self._planner.plan(reconcile, observed, rendered), parent)
+        observed, rendered = await observe(reconcile)
+        plan = without_unrecordable(await plan_parent(reconcile, observed, rendered), parent)
         return observed, rendered, plan, reconcile.state.secrets
 
     async def _remember_render(self, parents: Parents, live: LiveObject) -> None:
@@ -244,8 +242,8 @@ class FileParents:
         not count as changes of the templates.
         """
         reconcile = Reconcile.begin(self._shared.cluster, parents.parent(live), ParentState(), Cause.PARENT)
-        observed, rendered = await self._observer.observe(reconcile)
-        plan = await self._planner.plan(reconcile, observed, rendered)
+        observed, rendered = await observe(reconcile)
+        plan = await plan_parent(reconcile, observed, rendered)
         identities = frozenset(step.identity for step in plan.steps if step.location is not None)
         renders = RenderHistory(digest=rendered.digest, rendered=identities)
         parents.save_state(live, replace(parents.state(live), renders=renders))

@@ -38,15 +38,16 @@ from ssa_operator.reconcile import act
 from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.finalization.rules import Finalization
-from ssa_operator.reconcile.observe import Observer
+from ssa_operator.reconcile.observe import observe
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.outcome import Outcome
 from ssa_operator.reconcile.parent_records.requests import without_unrecordable
 from ssa_operator.reconcile.parent_records.rules import unreadable_records_message
 from ssa_operator.reconcile.parent_state import Parents, ParentState
 from ssa_operator.reconcile.plan import Plan, steps_of
-from ssa_operator.reconcile.planner import Planner
+from ssa_operator.reconcile.planner import plan_deletion, plan_parent
 from ssa_operator.reconcile.render_history import RenderHistory
+from ssa_operator.reconcile.renderer import render_status, render_traced
 from ssa_operator.reconcile.secrets.parent_secrets import with_render
 from ssa_operator.reconcile.step import Step
 from ssa_operator.reconcile.suspension.rules import is_suspended, outcomes_while_suspended
@@ -86,13 +87,10 @@ class Planned(Struct, frozen=True, kw_only=True):
 class Preview:
     """Plans parents. `opened` gives one whose informers have synced."""
 
-    def __init__(self, client: DryRunClient, shared: SharedInformers, clock: Clock) -> None:
+    def __init__(self, client: DryRunClient, shared: SharedInformers) -> None:
         self._client = client
         self._shared = shared
         self._cluster: SharedCluster = replace(shared.cluster, operator_client=client, dry_run=True)
-        self._observer = Observer(self._cluster, shared.claims, clock)
-        self._planner = Planner(self._cluster, shared.claims, self._observer, clock)
-        self._now = clock.now
         self._created = 0
 
     def plan_all_parents(self) -> None:
@@ -168,17 +166,17 @@ class Preview:
         """
         state = state or ParentState()
         reconcile = Reconcile.begin(self._cluster, parent, state, Cause.PARENT)
-        observed, rendered = await self._observer.observe(reconcile)
+        observed, rendered = await observe(reconcile)
         finalization = None
         if parent.live.deleting:
-            finalization = await self._planner.plan_deletion(reconcile, observed, rendered)
+            finalization = await plan_deletion(reconcile, observed, rendered)
             plan = finalization.plan
         else:
-            plan = without_unrecordable(await self._planner.plan(reconcile, observed, rendered), parent)
+            plan = without_unrecordable(await plan_parent(reconcile, observed, rendered), parent)
         secrets = reconcile.state.secrets
         if any(fields.name_object for fields in secrets.children.values()):
             # A name that is made of the parent's only is no content, which a traced render knows.
-            traced = self._observer.renderer.render_traced(parent, plan.observed)
+            traced = render_traced(self._cluster, parent, plan.observed)
             if not traced.problems:
                 known = with_render(state.secrets, traced, parent, self._cluster.children)
                 secrets = replace(secrets, children=known.children)
@@ -193,7 +191,7 @@ class Preview:
 
     def render_traced(self, planned: Planned) -> Rendered:
         """What the templates render for the parent, with the origin of each field."""
-        return self._observer.renderer.render_traced(planned.parent, planned.observed)
+        return render_traced(self._cluster, planned.parent, planned.observed)
 
     def placed(self, planned: Planned) -> Callable[[Identity], Identity]:
         """Completes the identity of a child whose template names no namespace."""
@@ -232,9 +230,7 @@ class Preview:
     async def render_status(self, planned: Planned) -> StatusFields:
         """What the folder's status template renders with the present children. Raises ApiError."""
         reconcile = Reconcile.begin(self._cluster, planned.parent, ParentState(), Cause.PARENT)
-        return await self._observer.renderer.render_status(
-            reconcile, planned.observed.children.own, planned.rendered.ready_when
-        )
+        return await render_status(reconcile, planned.observed.children.own, planned.rendered.ready_when)
 
     async def status_problems(self, planned: Planned) -> tuple[RenderProblem, ...]:
         """The problems of the folder's status template with the present children. Raises ApiError."""
@@ -249,7 +245,8 @@ class Preview:
             return ()
         if planned.suspended and not as_resumed:
             return outcomes_while_suspended(planned.plan)
-        return await act.dry_run(planned.plan, self._cluster.for_parent(planned.parent, planned.secrets))
+        state = ParentState(secrets=planned.secrets)
+        return await act.dry_run(planned.plan, Reconcile.begin(self._cluster, planned.parent, state, Cause.PARENT))
 
 
 def _key(document: Document) -> tuple[SourceLocation, str]:
@@ -276,6 +273,6 @@ async def opened(
     ApiError and ParentError.
     """
     queue: Queue[ParentKey] = Queue(clock.monotonic)
-    shared = SharedInformers(client, mapper, options, Metrics(), queue)
+    shared = SharedInformers(client, mapper, options, Metrics(), queue, clock)
     async with shared.synced(mapper):
-        yield Preview(client, shared, clock)
+        yield Preview(client, shared)
