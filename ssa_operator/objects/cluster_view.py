@@ -217,7 +217,8 @@ class OfflineClusterView(Struct, frozen=True):
         if isinstance(query, Lookup):
             found = self.objects.get(query.identity)
             return Answer(objects=() if found is None else (found,))
-        return Answer(objects=[body for identity, body in self.objects.items() if selects(query, identity, body)])
+        objects = ((identity, body, body["metadata"].get("labels") or {}) for identity, body in self.objects.items())
+        return Answer(objects=[body for identity, body, labels in objects if selects(query, identity, labels)])
 
     def serves(self, kind: ApiKind, /) -> bool:
         return kind in BUILT_IN_KINDS or kind in self.custom_kinds
@@ -226,9 +227,8 @@ class OfflineClusterView(Struct, frozen=True):
         return 0
 
 
-def selects(query: Selection, identity: Identity, body: Body) -> bool:
+def selects(query: Selection, identity: Identity, labels: Mapping[str, Any]) -> bool:
     """Whether an object is one that a query asks for."""
-    labels = body["metadata"].get("labels") or {}
     return (
         identity.group_kind == query.group_kind
         and query.namespace in ("", identity.namespace)

@@ -100,6 +100,8 @@ async def apply(step: Step, reconcile: Reconcile) -> Outcome | Existing | Immuta
     ready = step
     try:
         with reconcile.cluster.writing(manifest.identity):
+            if why := await _why_not_gained(step, manifest, reconcile):
+                return waiting_outcome(step, step.live, why)
             if step.live is not None:
                 adopts = not step.live.owned_fields()
                 prepared = await _prepare(step, manifest, resource, reconcile, adopts=adopts)
@@ -113,8 +115,6 @@ async def apply(step: Step, reconcile: Reconcile) -> Outcome | Existing | Immuta
                     return _after_change(step, step.live, done, reconcile)
                 applied = done
             else:
-                if why := await _why_not_created(manifest, reconcile):
-                    return waiting_outcome(step, None, why)
                 created = await _create(step, manifest, resource, reconcile)
                 if isinstance(created, LiveObject):
                     return Existing(step, created)
@@ -192,12 +192,16 @@ async def _create_if_absent(manifest: Manifest, resource: Resource, reconcile: R
     return await _send(manifest, manifest.encoded, resource, reconcile)
 
 
-async def _why_not_created(manifest: Manifest, reconcile: Reconcile) -> str | None:
-    """Why an object must not be created by what is known of the parent, None where it may. Raises ApiError."""
-    was_deleted = reconcile.cluster.children.last_seen(manifest.identity) is not None
-    if not (manifest.deleted_by_operator or was_deleted) or reconcile.cluster.dry_run:
-        return None
-    return await why_parent_outdated(reconcile)
+async def _why_not_gained(step: Step, manifest: Manifest, reconcile: Reconcile) -> str | None:
+    """Why the parent must not get an object that it doesn't have, None where it may or has it. If the parent is gone,
+    nobody deletes the object, or takes its uid from the owners of a shared one. Raises ApiError.
+    """
+    shared, live, by_operator = manifest.shared, step.live, manifest.deleted_by_operator
+    if live is None:
+        is_gained = by_operator or reconcile.cluster.children.last_seen(manifest.identity) is not None
+    else:
+        is_gained = by_operator and shared is not None and (live.shared is None or shared.uid not in live.shared.owners)
+    return await why_parent_outdated(reconcile) if is_gained and not reconcile.cluster.dry_run else None
 
 
 async def _apply_to_known(

@@ -61,13 +61,6 @@ def learn(reconcile: Reconcile, plan: Plan, outcomes: Outcomes) -> Outcomes:
     follows = inputs_changed(plan.rendered, outcomes, now) or (
         reconcile.parent.live.deleting and advances_deletion(outcomes, now)
     )
-    learned = promises.after(
-        memories,
-        outcomes,
-        plan.rendered,
-        now=reconcile.monotonic(),
-        follows=follows,
-        read_by=reconcile.cluster.claims.read_by,
-    )
+    learned = promises.after(memories, outcomes, plan.observed.parents, now=reconcile.monotonic(), follows=follows)
     reconcile.state = replace(reconcile.state, children=learned)
     return promises.news(memories, outcomes)

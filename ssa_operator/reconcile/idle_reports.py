@@ -90,7 +90,7 @@ async def report_existing_children(reconcile: Reconcile, verdict: Verdict) -> Re
     if verdict.reason != ReadyReason.CLUSTER_SCOPED.value:  # its status template has no account to read with
         own = await render_status(reconcile, children, result=verdict.result)
     # No reconcile follows at once, which would write the status.
-    reconcile.state = replace(reconcile.state, children=replace(reconcile.state.children, follow_ups=0))
+    reconcile.state = replace(reconcile.state, children=replace(reconcile.state.children, follows=False))
     report = make_idle_report(reconcile.parent.live, verdict, children, own, reconcile.now(), reconcile.state.secrets)
     return await publish(reconcile, with_left_out(report, own.left_out))
 

@@ -17,17 +17,18 @@ Promises:
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from ssa_operator.objects.annotations import Reference
+from ssa_operator.objects.cluster_view import Lookup, Query, Selection, selects
 from ssa_operator.objects.dependency_graph import Edge, Graph, graph, waves
 from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import POD_SPECS
 from ssa_operator.objects.readiness import ReadinessState
 from ssa_operator.objects.render_result import Dependency, Rendered, RenderProblem, WaitTarget
-from ssa_operator.reconcile.feedback_loops.rules import Answers
 from ssa_operator.reconcile.outcome import CHANGED, Outcome, Result
 from ssa_operator.reconcile.step import Action, FailureReason, Step
 
@@ -150,14 +151,32 @@ def inputs_changed(rendered: Rendered, outcomes: Sequence[Outcome], now: float) 
     for outcome in changed:
         identity = outcome.step.identity
         by_name.setdefault(Reference(identity.kind, identity.name), []).append(outcome)
-    answers = Answers([outcome.live for outcome in changed if outcome.live is not None])
-    for query in rendered.queries:
-        if not isinstance(query, Reference):
-            if any(True for _ in answers.to(query)):
-                return True
-        elif any(query in rendered.read_unready or _is_readable(outcome, now) for outcome in by_name.get(query, ())):
-            return True
-    return False
+    if _are_looked_up(rendered.queries, [outcome.live for outcome in changed if outcome.live is not None]):
+        return True
+    return any(
+        query in rendered.read_unready or _is_readable(outcome, now)
+        for query in rendered.queries
+        if isinstance(query, Reference)
+        for outcome in by_name.get(query, ())
+    )
+
+
+def _are_looked_up(queries: Iterable[Query], lives: Sequence[LiveObject]) -> bool:
+    """Whether one of these objects is part of the answer to a lookup. An object meets only selections of its labels."""
+    names = {query.identity for query in queries if isinstance(query, Lookup)}
+    selections: dict[tuple[GroupKind, tuple[str, str] | None], list[Selection]] = {}
+    for query in queries:
+        if isinstance(query, Selection):
+            selections.setdefault((query.group_kind, query.labels[0] if query.labels else None), []).append(query)
+    return any(
+        live.identity in names
+        or any(
+            selects(query, live.identity, live.metadata.labels)
+            for label in (None, *live.metadata.labels.items())
+            for query in selections.get((live.identity.group_kind, label), ())
+        )
+        for live in lives
+    )
 
 
 def _with_predecessors(step: Step, found: Graph, cycle_paths: Mapping[Identity, str], why_missing: _Missing) -> Step:

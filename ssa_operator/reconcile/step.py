@@ -102,7 +102,7 @@ class Step(Struct, frozen=True, kw_only=True):
     refusal_answered: bool = False
     """Whether the step follows from a refusal in this reconcile, so that another one is an answer to it."""
     feedback_loop: str = ""
-    """The message of a child that changes each time it is applied, '' for any other."""
+    """The message of a child that is slowed down because it changes each time it is applied, '' for any other."""
     unchanged: bool = False
     """Whether the manifest is applied already, and no other manager changed our fields."""
     reports_status: bool = False

@@ -104,7 +104,7 @@ _GROUPS = {
 _ROWS = {
     "apply_records": "applied",
     "conflicts": "conflict",
-    "feedback_loops": "loop",
+    "feedback_loops": "changes",
     "recreations": "recreation",
     "shown_warnings": "warned",
 }
@@ -145,7 +145,7 @@ def observed(*own: LiveObject, others: tuple[LiveObject, ...] = (), **changes: A
             if field.name in changes:
                 groups[name][field.name] = changes.pop(field.name)
     values: dict[str, Any] = {name: group(**groups[name]) for name, group in _GROUPS.items()}
-    promises = {*_ROWS, "renames", "follow_ups"} & changes.keys()
+    promises = {*_ROWS, "new_names", "follows"} & changes.keys()
     values["memory"] = memories(**{name: changes.pop(name) for name in promises})
     return Observed(**({"parent": parent()} | values | changes))
 

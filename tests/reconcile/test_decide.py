@@ -121,4 +121,4 @@ def test_a_promise_that_a_manifest_does_not_use_costs_its_plan_no_call() -> None
     finally:
         sys.setprofile(before)
     assert "ownership" in rooms
-    assert not rooms & {"apply_once", "feedback_loops", "field_conflicts", "finalization", "refusals", "renames"}
+    assert not rooms & {"apply_once", "feedback_loops", "field_conflicts", "finalization", "refusals"}

@@ -13,8 +13,6 @@ from ssa_operator.objects.cluster_view import Lookup, Query, Selection
 from ssa_operator.objects.dependency_graph import graph
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.render_result import Dependency, Rendered, RenderProblem, StatusFields
-from ssa_operator.reconcile.child_memory import ChildMemories
-from ssa_operator.reconcile.feedback_loops.rules import loops_after, reads_by_name
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.ordering import inputs_changed
 from ssa_operator.reconcile.outcome import Outcome, Result
@@ -148,21 +146,5 @@ def test_what_the_next_render_reads_is_found(query: Callable[[int], Query]) -> N
             if outcome.step.identity.name.startswith("reader")
         )
         return partial(inputs_changed, results, changed, 0.0)
-
-    assert is_linear(prepare)
-
-
-@QUERIES
-def test_feedback_loops_are_found(query: Callable[[int], Query]) -> None:
-    def prepare(count: int) -> Step:
-        results, present = pairs(count, query), (*lives(count), *lives(count, "reader"))
-        seen = observed(*present)
-        outcomes = outcomes_of(make_plan(seen, results), present, Result.CONFIGURED)
-
-        def step() -> None:
-            read_by = reads_by_name(results, {live.identity for live in present})
-            loops_after(ChildMemories(), outcomes, results, read_by, 0.0)
-
-        return step
 
     assert is_linear(prepare)

@@ -120,7 +120,7 @@ class ParentModel(RuleBasedStateMachine):
         self._check_deletions(plan, before)
         if steps is None or len(outcomes) == len(ordered):
             report = make_report(parent(), plan, outcomes, StatusFields(), NOW)
-            self.memories = promises.after(self.memories, outcomes, given, now=NOW)
+            self.memories = promises.after(self.memories, outcomes, now=NOW)
             self.renders = render_history_after(plan, self.renders, complete=report.complete)
             self.rendered_here.setdefault(self.templates, set()).update(wanted)
             if report.complete:

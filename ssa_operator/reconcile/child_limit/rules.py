@@ -31,7 +31,7 @@ def within_child_limit(observed: Observed, steps: Sequence[Step]) -> list[Step]:
         live.identity
         for live in own
         if live.owned_fields()
-        and (live.identity.group_kind in observed.memory.renames or not is_prunable(observed, live))
+        and (live.identity.group_kind in observed.memory.new_names or not is_prunable(observed, live))
     }
     count = len(rendered | staying)
     # The parent's author can delay a prune for any time, by a manifest that waits or fails.

@@ -1,9 +1,9 @@
 """Before the first deletion of a reconcile, reads the parent again, and the objects that its templates read, so that
-nothing is deleted based on stale data. Also reads the parent before the first creation of an object that Kubernetes
-doesn't collect with it, or that was deleted recently.
+nothing is deleted based on stale data. Also reads the parent before it first gets an object that Kubernetes doesn't
+collect with it, alone or as one of several owners, or that was deleted recently.
 
 Promises:
-- A reconcile that deletes nothing and creates no such object sends no such request. Any other sends one for the parent;
+- A reconcile that deletes nothing and gets no such object sends no such request. Any other sends one for the parent;
   one that deletes and whose parent is not outdated, one for each `child`, `live` and lookup of its templates, however
   many objects it deletes, and even if such a request fails.
 - If this reconcile itself has changed a child, the templates have read an earlier state of it: only the next reconcile

@@ -76,7 +76,8 @@ def _outcome(outcome: Outcome, secrets: ParentSecrets) -> Outcome:
 def _may_name_others(outcome: Outcome) -> bool:
     step = outcome.step
     waits = bool(step.after or step.missing or step.awaited) or outcome.result is Result.WAITING
-    return step.manifest is None or waits or step.problem is FailureReason.DEPENDENCY_CYCLE
+    loops = step.problem is FailureReason.DEPENDENCY_CYCLE or bool(step.feedback_loop)
+    return step.manifest is None or waits or loops
 
 
 def _without_messages(outcome: Outcome) -> Outcome:

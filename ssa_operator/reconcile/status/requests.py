@@ -31,7 +31,6 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import StatusFields
 from ssa_operator.objects.status_diff import differs
 from ssa_operator.reconcile.current_reconcile import Reconcile
-from ssa_operator.reconcile.follow_ups.rules import follows_at_once
 from ssa_operator.reconcile.impersonation.reviews import ANSWER_LIFETIME
 from ssa_operator.reconcile.outcome import Result
 from ssa_operator.reconcile.parent_records.lost_records import NO_NOTICE
@@ -69,7 +68,7 @@ async def publish(reconcile: Reconcile, report: Report) -> Report:
     if reconcile.lacks_permission or (failed and reconcile.account):
         # The account may lack a permission, and no event shows that somebody grants it.
         report = due_at(report, reconcile.monotonic() + ANSWER_LIFETIME)
-    if follows_at_once(reconcile.state.children.follow_ups):
+    if reconcile.state.children.follows:
         # The next reconcile follows at once. It knows more, and writes the status.
         emit_events(reconcile, report)
         return report

@@ -6,7 +6,7 @@ from ssa_operator.reconcile import promises
 from ssa_operator.reconcile.child_memory import ChildMemories
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.step import Action, Step
-from tests.objects.example_objects import config_map_identity, rendered
+from tests.objects.example_objects import config_map_identity
 
 
 def applied(name: str, *warnings: str) -> Outcome:
@@ -15,7 +15,7 @@ def applied(name: str, *warnings: str) -> Outcome:
 
 
 def after(memories: ChildMemories, *outcomes: Outcome) -> ChildMemories:
-    return promises.after(memories, outcomes, rendered(), now=0.0)
+    return promises.after(memories, outcomes, now=0.0)
 
 
 def test_a_warning_of_a_child_is_new_once_and_again_after_the_child_was_gone() -> None:

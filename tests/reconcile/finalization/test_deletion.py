@@ -14,10 +14,9 @@ import pytest
 from msgspec.structs import replace
 
 from ssa_operator.devcluster.cluster import Cluster
-from ssa_operator.objects.annotations import Reference
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.reconcile.child_memory import ChildMemory
-from ssa_operator.reconcile.feedback_loops.series import FeedbackLoop
+from ssa_operator.reconcile.feedback_loops.change_bucket import CAPACITY, REFILL, ChangeBucket
 from tests.operator.harness import (
     ECHOES,
     ROLE,
@@ -460,9 +459,9 @@ async def test_a_feedback_loop_ends_when_its_parent_is_deleted(desk: Desk, opera
         live = parents.find(desk.namespace, "web")
         assert live is not None
         restless = Identity("", "ConfigMap", desk.namespace, "restless")
-        long_ago = FeedbackLoop(changes=20, changed_at=0.0, reads=Reference("ConfigMap", "restless"))
+        long_ago = ChangeBucket(left=0.0, changed_at=-CAPACITY * REFILL)
         state = parents.state(live)
-        memories = state.children.with_children({restless: ChildMemory(loop=long_ago)})
+        memories = state.children.with_children({restless: ChildMemory(changes=long_ago)})
         parents.save_state(live, replace(state, children=memories))
         await desk.delete("echo", "web", wait=False)
         await desk.until(ECHOES, "web", not_ready_because("Deleting", f"ClusterRole {role} is being deleted"))

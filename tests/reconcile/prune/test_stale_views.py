@@ -431,6 +431,36 @@ async def test_a_child_that_the_parent_cannot_own_is_not_created_again_by_an_old
         assert await desk.find(ROLES, name) is None
 
 
+SHARED_ROLE = ROLE.replace("{{ spec.replicas }}\n", "shared\n  annotations: {ssa-operator.dev/apply: Shared}\n")
+
+
+async def test_a_parent_that_is_gone_is_no_owner_of_a_shared_object_again_by_an_old_view_of_it(
+    desk: Desk, client: Client, lagging: LaggingClient, options: MakeOptions, templates: Path
+) -> None:
+    """The other parents would wait for it, and it would keep the object for ever."""
+    only(templates, role=SHARED_ROLE)
+    (templates / ECHOES / "_settings.yaml").write_text("clusterScope: true\n")
+    name, owners = f"{desk.namespace}-shared", "ssa-operator.dev/owners"
+    async with operating(lagging, options(templates=templates)) as behind:
+        gone, here = await desk.apply_until_ready(echo("gone", 1)), await desk.apply_until_ready(echo("here", 1))
+        lagging.lag.begin()
+        async with held(behind.operator), operating(client, options(templates=templates)) as ahead:
+            await ahead.reconciled(2)
+            await desk.delete("echo", "gone")
+            await desk.until(ROLES, name, lambda body: uid(gone) not in body["metadata"]["annotations"][owners])
+        behind.forget()
+        # A changed template applies everything. A reconcile has ended when the next one begins.
+        behind.write(f"{ECHOES}/more.yaml.j2", map_template("more", x="spec.replicas"))
+        await desk.until(MAPS, "here-more", lambda _: True)
+        await until(lambda: not len(behind.operator.queue) and not behind.operator.queue.processing(), PATIENCE)
+        record = (await desk.read(ROLES, name))["metadata"]["annotations"][owners]
+        assert uid(here) in record
+        assert uid(gone) not in record
+        lagging.lag.end()
+        await desk.delete("echo", "here")
+        await desk.gone(ROLES, name)
+
+
 PASSWORD = """\
 apiVersion: v1
 kind: Secret

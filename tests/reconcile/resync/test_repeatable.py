@@ -72,7 +72,7 @@ def test_large_manifests_are_not_kept() -> None:
         {"apply_records": {}},
         {"recreations": {IDENTITY: Recreation(digest=b"", created=True)}},
         {"shown_warnings": {IDENTITY: frozenset({"deprecated"})}},
-        {"follow_ups": 1},
+        {"follows": True},
         {"conflicts": {IDENTITY: ConflictHistory(digest=b"", changes=(CHANGE,))}},
         {"conflicts": {IDENTITY: ConflictHistory(digest=b"", changes=(CHANGE,), reverted_at=1.0, conflict_changes=6)}},
     ],
