@@ -57,7 +57,11 @@ class Informer:
         """Whether every reflector has synced once. It stays true while a watch is interrupted, because the cache is
         still usable.
         """
-        return all(reflector.synced.is_set() for reflector in self.reflectors)
+        # A loop, because each reconcile asks several times for each kind.
+        for reflector in self.reflectors:  # noqa: SIM110
+            if not reflector.synced.is_set():
+                return False
+        return True
 
     @property
     def was_synced(self) -> bool:

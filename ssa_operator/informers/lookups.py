@@ -236,6 +236,8 @@ class LookupInformers:
 
     def written(self, live: LiveObject) -> None:
         """Update the caches with a live object that a request of the operator returned."""
+        if not self._informers:
+            return
         for informer in self._informers_of(live):
             informer.cache.written(live)
 
