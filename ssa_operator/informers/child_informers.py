@@ -174,8 +174,9 @@ class ChildInformers(ChildCaches, Informers[ChildScope]):
         chosen = need.version if need.version in versions else next(iter(versions), None)
         if chosen is None:
             return None
-        namespace = next((each for each in ("", need.namespace) if each in versions[chosen].informers), None)
-        return None if namespace is None else ChildScope(need.kind, chosen, namespace)
+        informers = versions[chosen].informers
+        namespace = "" if "" in informers else need.namespace
+        return ChildScope(need.kind, chosen, namespace) if namespace in informers else None
 
     def _ensure_watched(self, scope: ChildScope, resource: Resource, *, hidden: bool) -> Informer:
         versions = self._kinds.setdefault(scope.kind, {})

@@ -227,6 +227,8 @@ class LookupInformers(Informers[WatchScope]):
 
     def written(self, live: LiveObject) -> None:
         """Update the caches with a live object that a request of the operator returned."""
+        if not self.informers:
+            return
         for informer in self._informers_of(live):
             informer.cache.written(live)
 

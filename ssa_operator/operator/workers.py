@@ -203,7 +203,7 @@ class Workers:
         parents.save_state(live, state)
 
     def _after_render(self, key: ParentKey, seconds: float) -> None:
-        self._metrics.render_seconds.labels(key.folder).observe(seconds)
+        self._metrics.rendered(key.folder, seconds)
         if seconds >= SLOW:
             self._slow_renders[key] = seconds
         elif self._slow_renders:
@@ -257,7 +257,7 @@ class Workers:
             # With whatever error, it came back: it ended nothing.
             self._suspects.reconciled(key)
         seconds = time.perf_counter() - started
-        self._metrics.reconcile_seconds.labels(key.folder).observe(seconds)
+        self._metrics.reconcile_ended(key.folder, seconds)
         if self._listeners:
             self._tell_listeners(key, parent.live.uid, causes, seconds, done, new)
         return _without_outcomes(state)
@@ -384,14 +384,12 @@ class Workers:
         return retries
 
     def _count(self, key: ParentKey, result: str) -> None:
-        self._metrics.reconciles.labels(key.folder, result).inc()
+        self._metrics.count_reconcile(key.folder, result)
 
     def _count_unchanged(self, key: ParentKey, report: Report) -> None:
         """Count the children of a resync that repeated the last one."""
         for child in report.children:
-            self._metrics.children.labels(
-                key.folder, self._metrics.kind_label(child.identity.kind), Result.UNCHANGED.value
-            ).inc()
+            self._metrics.count_child(key.folder, child.identity.kind, Result.UNCHANGED.value)
 
     def _requeue_at(self, key: ParentKey, due: float | None) -> None:
         """Requeue a parent at a moment of the monotonic clock."""
@@ -443,11 +441,11 @@ class Workers:
 
     def _log(self, key: ParentKey, before: Report | None, report: Report) -> None:
         for outcome in report.outcomes:
-            kind = self._metrics.kind_label(outcome.step.identity.kind)
-            self._metrics.children.labels(key.folder, kind, outcome.result.value).inc()
+            kind = outcome.step.identity.kind
+            self._metrics.count_child(key.folder, kind, outcome.result.value)
             problem = FailureReason.CONFLICT if outcome.step.conflict else outcome.problem
             if problem is not None:
-                self._metrics.child_failures.labels(key.folder, kind, problem.value).inc()
+                self._metrics.child_failures.labels(key.folder, self._metrics.kind_label(kind), problem.value).inc()
             for warning in outcome.warnings:
                 log.warning("%s: %s: the API server warns: %s", key, outcome.step.identity, warning)
             if outcome.counted:

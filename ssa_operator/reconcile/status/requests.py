@@ -112,11 +112,10 @@ async def publish_as_it_is(reconcile: Reconcile, report: Report, *, later: bool)
         reconcile.state = replace(reconcile.state, status=replace(reconcile.state.status, deferred=status))
         if not later:
             await write_status(reconcile)
-    report = due_at(report, next_conflict_at(reconcile.state))
-    reconcile.state = replace(
-        reconcile.state, status=replace(reconcile.state.status, report=_kept(report, reconcile.state))
-    )
-    return report
+    due, kept = next_conflict_at(reconcile.state), reconcile.state.status.report
+    assert kept is not None, "its Events are emitted first"
+    reconcile.state = replace(reconcile.state, status=replace(reconcile.state.status, report=due_at(kept, due)))
+    return due_at(report, due)
 
 
 async def write_status(reconcile: Reconcile) -> None:
