@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from ssa_operator.objects.annotations import LAST_APPLIED, PREFIX, Reference, not_converted
 from ssa_operator.objects.built_in_kinds import ApiKind
 from ssa_operator.objects.cluster_view import OFFLINE, ClusterView, Query
+from ssa_operator.objects.context_values import set_within
 from ssa_operator.objects.predicate import Predicate
 from ssa_operator.objects.render_result import (
     LITERAL,
@@ -38,6 +39,7 @@ from ssa_operator.objects.secret_fields import is_secret
 from ssa_operator.objects.source_location import FieldPath, SourceLocation
 from ssa_operator.rendering.error_locations import location_of_error, problem_of
 from ssa_operator.rendering.generated_values import use_live_values
+from ssa_operator.rendering.jinja.kept_results import kept_results
 from ssa_operator.rendering.jinja.predicates import with_ready_when
 from ssa_operator.rendering.jinja.template_api import TemplateAPI
 from ssa_operator.rendering.jinja.templates import ManifestFile, Templates
@@ -159,12 +161,13 @@ def _render_files(templates: Templates, parent: Mapping[str, Any], api: Template
         variables = _traced_variables(variables, parent, api)
     results: list[Result] = [*templates.problems] if templates.incomplete else []
     seconds = templates.surroundings.render_limit
-    for file in templates.manifest_files:
-        try:
-            results += _render_file(templates, file, variables, api, seconds)
-        except limits.TimeLimitError as error:
-            seconds = limits.SECONDS_AFTER_OVERRUN
-            results.append(_problem(error, templates, file, variables, api))
+    with set_within(kept_results, api.kept):
+        for file in templates.manifest_files:
+            try:
+                results += _render_file(templates, file, variables, api, seconds)
+            except limits.TimeLimitError as error:
+                seconds = limits.SECONDS_AFTER_OVERRUN
+                results.append(_problem(error, templates, file, variables, api))
     return results
 
 
@@ -354,7 +357,7 @@ def render_status(
     problems: tuple[RenderProblem, ...] = ()
     left_out: tuple[str, ...] = ()
     location_of: Callable[[FieldPath], SourceLocation] | None = None
-    with limits.enforced(templates.surroundings.render_limit):
+    with set_within(kept_results, api.kept), limits.enforced(templates.surroundings.render_limit):
         try:
             nodes, slots = nodes_of(templates, templates.status, variables)
             status = _status(nodes, slots)

@@ -41,6 +41,7 @@ from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.connection import Target
 from ssa_operator.operator.process.streams import CommandError
+from ssa_operator.reconcile.child import Action, Child
 from ssa_operator.reconcile.recreate.rules import probe
 from ssa_operator.reconcile.secrets.content_fields import (
     NO_CONTENT,
@@ -50,9 +51,8 @@ from ssa_operator.reconcile.secrets.content_fields import (
     prefix_of,
     replaced,
 )
-from ssa_operator.reconcile.secrets.redacted_report import redacted_steps
+from ssa_operator.reconcile.secrets.redacted_report import redacted_outcomes
 from ssa_operator.reconcile.shared_ownership.rules import with_owners
-from ssa_operator.reconcile.step import Action, Step
 from ssa_operator.rendering.jinja.templates import SHARED
 from ssa_operator.rendering.yaml.to_yaml import scalar_text, yaml_lines
 from ssa_operator.tools.command_target import (
@@ -173,7 +173,7 @@ async def blamed_children(
         content = fields_of_child(live.identity, steps, secrets)
         applied = content.manifest and with_owners(content.manifest, live)
         shown, fields = _redacted(live, attribute(live, applied, in_other_versions), content)
-        note, earlier = _note(None if step is None else redacted_steps([step], secrets)[0])
+        note, earlier = _note(None if step is None else redacted_outcomes([step], secrets)[0])
         found = BlamedObject(
             identity=secrets.shown(live.identity),
             live=live,
@@ -261,7 +261,7 @@ async def _read_version(preview: Preview, identity: Identity, version: str) -> L
     return await preview.cluster.operator_client.find(resource, identity.name, identity.namespace)
 
 
-def _note(step: Step | None) -> tuple[str, str]:
+def _note(step: Child | None) -> tuple[str, str]:
     """Why the templates don't render an object now, and the words for its fields."""
     if step is None:
         return "no template renders it now", "applied by an earlier template"

@@ -24,9 +24,9 @@ from ssa_operator.objects.json_codec import mapping
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import visible_line
 from ssa_operator.objects.readiness import readiness, rule_of
+from ssa_operator.reconcile.child import Child
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.reconcile.status.child_status import STATUS_HIDDEN
-from ssa_operator.reconcile.step import Step
 from ssa_operator.tools.command_target import FoundObject
 from ssa_operator.tools.plan.preview import Preview
 from ssa_operator.tools.tree.tree_view import conditions_of
@@ -85,7 +85,7 @@ async def details_of_child(
     } | await _events(client, live, hidden=hidden, allowed=events)
 
 
-def _readiness(live: LiveObject, step: Step | None, now: float, *, hidden: bool) -> dict[str, str]:
+def _readiness(live: LiveObject, step: Child | None, now: float, *, hidden: bool) -> dict[str, str]:
     if step is None:
         found, rule = readiness(live.body, now), rule_of(live.body, now)
     else:

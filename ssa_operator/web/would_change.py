@@ -15,8 +15,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ssa_operator.reconcile.child import Action
 from ssa_operator.reconcile.parent_state import Parents
-from ssa_operator.reconcile.step import Action
 from ssa_operator.tools.command_target import FoundObject
 from ssa_operator.tools.plan.changes import changes_data, parent_changes
 from ssa_operator.tools.plan.preview import Planned, Preview

@@ -44,6 +44,7 @@ from ssa_operator.objects.render_result import REASON, ReconcileResult, Template
 from ssa_operator.objects.scalars import parse_duration, seconds_of
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.rendering.jinja.functions import ACCEPTS_TRACKED
+from ssa_operator.rendering.jinja.kept_results import KeptResults
 from ssa_operator.rendering.jinja.value_generator import ValueGenerator
 from ssa_operator.rendering.values.limits import LimitError
 from ssa_operator.rendering.values.manifest_values import kind_of
@@ -96,6 +97,7 @@ class TemplateAPI:
         "generated_values",
         "generator",
         "judged",
+        "kept",
         "live_reads",
         "objects_with_generated_values",
         "read_unready",
@@ -154,13 +156,15 @@ class TemplateAPI:
         self._lookups = 0
         self.traced = traced
         """Whether values record the fields that they come from."""
+        self.file_provenance: list[Provenance] = []
+        """The provenance of the whole file in progress: what its control flow depends on."""
+        self.kept = KeptResults(self.file_provenance)
         self.start_file()
 
     def start_file(self, reused_values: Sequence[str] = ()) -> None:
         """Begin a file, or begin it again with the first of its generated values."""
         self._reused_values = reused_values
-        self.file_provenance: list[Provenance] = []
-        """The provenance of the whole file in progress: what its control flow depends on."""
+        self.file_provenance.clear()  # all values of the render have this list
         self.generator: ValueGenerator | None = None
         """The generated values of the file in progress, None if it has none."""
 
@@ -415,6 +419,7 @@ class TemplateAPI:
         is unknown.
         """
         written = Missing("warn gives no value; write {% do warn(object, reason, message) %}")
+        self.kept.unrepeatable += 1  # what it refuses depends on the file
         if any(isinstance(each, UnknownValue) for each in (object, reason, message)):
             return written
         told = [each for each in (reason, message) if isinstance(each, TrackedValue)]
@@ -456,6 +461,7 @@ class TemplateAPI:
             raise TemplateRuntimeError(
                 "generated can't be used in a status; read the field of the object that has the value"
             )
+        self.kept.unrepeatable += 1
         if self.generator is None:
             self.generator = ValueGenerator(self.cluster, self._reused_values)
         value = self.generator.value(length, prefix)

@@ -390,10 +390,14 @@ def _relayout(text: Text, change: Callable[[str], str], width: int = 0) -> Text:
             parts.append(_placeholder(len(values)))
             values.append(piece)
     raw = "".join(parts)
-    if width:
+    if width and "\n" in raw:
         limits.current().produce(len(raw) + width * (raw.count("\n") + 1))
     changed = change(raw)
     limits.current().produce(len(changed))
+    if not values:
+        return Text((kind(changed),))
     # A pattern with one group splits into text, number, text, number, ..., text.
     parts = PLACEHOLDER.split(changed)
-    return Text(tuple(values[int(part)] if index % 2 else kind(part) for index, part in enumerate(parts)))
+    found: list[Piece] = [*parts] if kind is str else [*map(kind, parts)]
+    found[1::2] = [values[int(part)] for part in parts[1::2]]
+    return Text(tuple(found))

@@ -49,7 +49,16 @@ from ssa_operator.objects.render_result import WaitTarget
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, value_at
 from ssa_operator.rendering.values.limits import LimitError
 from ssa_operator.rendering.values.secrecy import Secrecy, mark_error
-from ssa_operator.rendering.values.undefined import METHODS, Missing, MissingFieldError, path_of, refuse_mutation
+from ssa_operator.rendering.values.undefined import (
+    METHODS,
+    Missing,
+    MissingFieldError,
+    Places,
+    path_in,
+    path_of,
+    places_in,
+    refuse_mutation,
+)
 
 
 class Provenance(Struct, frozen=True, eq=False, kw_only=True):
@@ -91,11 +100,22 @@ class Provenance(Struct, frozen=True, eq=False, kw_only=True):
     """For a provenance of the whole file: whether content became text or a key without a provenance."""
     secret_queries: set[Question] = field(default_factory=set)
     """The queries of the render whose arguments are content; shared by all values."""
+    _places: Places = field(default_factory=dict)
+    """Where each mapping and list is in the answer, once that was asked."""
 
     @property
     def body(self) -> Any:
         """The answer, with the objects of a Selection as a list."""
         return self.answer.decoded() if isinstance(self.answer, LiveBodies) else self.answer
+
+    def path_of(self, owner: Any) -> FieldPath | None:
+        """The path of the very mapping or list `owner` in the answer, None if that doesn't contain it."""
+        body = self.body
+        if not isinstance(body, (Mapping, list)):
+            return None
+        if not self._places:
+            self._places.update(places_in(body))
+        return path_in(owner, self._places)
 
 
 class AwaitedError(TemplateRuntimeError):
@@ -225,6 +245,8 @@ def unready_children(provenance: tuple[Provenance, ...]) -> list[WaitTarget]:
 
 def without_waiting(provenance: tuple[Provenance, ...]) -> tuple[Provenance, ...]:
     """The same provenance for a value that doesn't wait."""
+    if not any(source.awaited for source in provenance):
+        return provenance
     return tuple(replace(source, awaited=False) for source in provenance)
 
 
@@ -237,6 +259,8 @@ def mark_read_unready(provenance: tuple[Provenance, ...]) -> tuple[Provenance, .
 
 def merge_provenance(*groups: tuple[Provenance, ...]) -> tuple[Provenance, ...]:
     """The provenance of all groups, each query once."""
+    if len(groups) == 1:
+        return groups[0]
     return tuple(dict.fromkeys(source for group in groups for source in group))
 
 
@@ -343,6 +367,8 @@ class TrackedValue:
             raise AwaitedError(readable)
         for source in self.provenance:
             flows = not by_control and source.secrecy is Secrecy.CONTENT
+            if not flows and source.file_provenance[-1:] == [source]:
+                continue
             source.file_provenance.append(replace(source, untracked=True) if flows else source)
 
     def __str__(self) -> str:
@@ -551,7 +577,10 @@ def _mark(error: Exception, provenance: tuple[Provenance, ...]) -> None:
 
 def is_content(provenance: Iterable[Provenance]) -> bool:
     """Whether a value of this provenance is a Secret's content."""
-    return any(source.secrecy is Secrecy.CONTENT for source in provenance)
+    for source in provenance:  # noqa: SIM110 - a generator costs three times as much
+        if source.secrecy is Secrecy.CONTENT:
+            return True
+    return False
 
 
 def with_secrecy(provenance: tuple[Provenance, ...], secrecy: Secrecy) -> tuple[Provenance, ...]:
@@ -649,8 +678,7 @@ def _missing_in_answer(owner: Any, path: FieldPath, provenance: tuple[Provenance
     for source in provenance:
         if source.local:
             continue
-        inside = isinstance(owner, (Mapping, list)) and isinstance(source.body, (Mapping, list))
-        found = path_of(owner, source.body) if inside else None
+        found = source.path_of(owner) if isinstance(owner, (Mapping, list)) else None
         if found is not None:
             return UnknownValue(provenance, [_awaited_field(source, (*found, *path))])
     return None

@@ -23,8 +23,8 @@ from ssa_operator.objects.managed_fields import FieldOwner
 from ssa_operator.objects.source_location import location_data
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.process.connection import Target
+from ssa_operator.reconcile.child import Child, Result
 from ssa_operator.reconcile.field_changes import ChangeCause, content
-from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.resync.unchanged import is_same_content
 from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT, hidden_in_live
 from ssa_operator.reconcile.secrets.masked_object import Mask
@@ -113,7 +113,7 @@ async def _changes(preview: Preview, named: NamedParent, salt: bytes) -> ParentC
     return parent_changes(named, planned, await preview.dry_run(planned, as_resumed=True), salt)
 
 
-def parent_changes(named: NamedParent, planned: Planned, outcomes: Sequence[Outcome], salt: bytes) -> ParentChanges:
+def parent_changes(named: NamedParent, planned: Planned, outcomes: Sequence[Child], salt: bytes) -> ParentChanges:
     """The changes of one parent. `salt` is the same for all parents of a run."""
     mask = Mask(salt=salt)
     rendered = planned.rendered

@@ -35,12 +35,12 @@ from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.shared_informers import SharedInformers
 from ssa_operator.reconcile import act
+from ssa_operator.reconcile.child import Child
 from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.finalization.rules import Finalization
 from ssa_operator.reconcile.observe import observe
 from ssa_operator.reconcile.observed import Observed
-from ssa_operator.reconcile.outcome import Outcome
 from ssa_operator.reconcile.parent_records.requests import without_unrecordable
 from ssa_operator.reconcile.parent_records.rules import unreadable_records_message
 from ssa_operator.reconcile.parent_state import Parents, ParentState
@@ -49,7 +49,6 @@ from ssa_operator.reconcile.planner import plan_deletion, plan_parent
 from ssa_operator.reconcile.render_history import RenderHistory
 from ssa_operator.reconcile.renderer import render_status, render_traced
 from ssa_operator.reconcile.secrets.parent_secrets import with_render
-from ssa_operator.reconcile.step import Step
 from ssa_operator.reconcile.suspension.rules import is_suspended, outcomes_while_suspended
 from ssa_operator.tools.offline.parent_files import apply_parent, folder_of
 
@@ -204,7 +203,7 @@ class Preview:
 
         return complete
 
-    def steps(self, planned: Planned) -> tuple[Step, ...]:
+    def steps(self, planned: Planned) -> tuple[Child, ...]:
         """A step for each manifest that the templates render, finalize hooks included. Each manifest's document has the
         origin of its fields, if it could be rendered once more with them.
         """
@@ -236,7 +235,7 @@ class Preview:
         """The problems of the folder's status template with the present children. Raises ApiError."""
         return (await self.render_status(planned)).problems
 
-    async def dry_run(self, planned: Planned, *, as_resumed: bool = False) -> tuple[Outcome, ...]:
+    async def dry_run(self, planned: Planned, *, as_resumed: bool = False) -> tuple[Child, ...]:
         """The outcome of each step in a dry run, in the order of the plan's steps. The steps of a parent
         that is being deleted or has unreadable records are not tried, and those of a suspended one only with
         `as_resumed`.

@@ -32,13 +32,13 @@ from ssa_operator.objects.render_result import Rendered
 from ssa_operator.objects.secret_fields import is_secret
 from ssa_operator.operator.shared_informers import ParentError
 from ssa_operator.reconcile.apply_once import rules as apply_once
+from ssa_operator.reconcile.child import Child
 from ssa_operator.reconcile.child_needs import named_objects, rendered_kinds
 from ssa_operator.reconcile.finalization.rules import DeletionContext, make_finalization
 from ssa_operator.reconcile.merged_outcomes import merged_outcomes
 from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.observation import make_observed
 from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents
-from ssa_operator.reconcile.outcome import Outcome
 from ssa_operator.reconcile.parent_records.requests import without_unrecordable
 from ssa_operator.reconcile.parent_records.rules import read_parent_records
 from ssa_operator.reconcile.plan import Plan, make_plan
@@ -218,7 +218,7 @@ class Snapshot:
             finalization=finalization,
         )
 
-    def outcomes(self, planned: Planned, schemas: KubernetesSchemas) -> tuple[Outcome, ...]:
+    def outcomes(self, planned: Planned, schemas: KubernetesSchemas) -> tuple[Child, ...]:
         """The outcome of each step by a merge with the stored objects. The schemas tell which fields are quantities."""
         if planned.finalization is not None or planned.unreadable_records_message:
             return ()

@@ -16,8 +16,7 @@ from ssa_operator.kube.api.client import DryRunClient
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.operator.shared_informers import ParentError
-from ssa_operator.reconcile.outcome import Outcome, Result
-from ssa_operator.reconcile.step import Action
+from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.tools.plan.preview import Preview, opened
 from tests.devcluster.audit import own_requests
 from tests.operator.harness import (
@@ -74,10 +73,10 @@ def the_parent(preview: Preview, name: str = "web") -> Parent:
 
 async def results(preview: Preview, parent: Parent) -> dict[str, Result]:
     outcomes = await preview.dry_run(await preview.plan(parent))
-    return {outcome.step.identity.name: outcome.result for outcome in outcomes}
+    return {outcome.identity.name: outcome.result for outcome in outcomes}
 
 
-def failures(outcomes: tuple[Outcome, ...]) -> list[str]:
+def failures(outcomes: tuple[Child, ...]) -> list[str]:
     return [outcome.message for outcome in outcomes if outcome.result is Result.FAILED]
 
 
@@ -148,7 +147,7 @@ async def test_a_parent_in_a_file_keeps_the_uid_and_the_children_of_the_live_one
         outcomes = await preview.dry_run(planned)
     # The data leaves nothing, and not the templates: the prune is not held.
     assert planned.plan.hold_message is None
-    assert {outcome.step.identity.name: outcome.result for outcome in outcomes} == {
+    assert {outcome.identity.name: outcome.result for outcome in outcomes} == {
         "web-0": Result.PRUNED,
         "web-1": Result.PRUNED,
     }
