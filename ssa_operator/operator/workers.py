@@ -43,10 +43,10 @@ from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.repeated_lines import RepeatedLines
 from ssa_operator.operator.suspected_parents import AloneTurn, SuspectedParents, Version
+from ssa_operator.reconcile.child import FailureReason, Result
 from ssa_operator.reconcile.context import reconciling
 from ssa_operator.reconcile.failures import log_bug
 from ssa_operator.reconcile.impersonation.reviews import ANSWER_LIFETIME
-from ssa_operator.reconcile.outcome import Result
 from ssa_operator.reconcile.parent_state import Parents, ParentState
 from ssa_operator.reconcile.reconciler import Reconciled, Reconciler
 from ssa_operator.reconcile.render_turns import SLOW, Pace, paced
@@ -57,7 +57,6 @@ from ssa_operator.reconcile.secrets.redacted_report import redacted_error
 from ssa_operator.reconcile.settings import ApplyMode
 from ssa_operator.reconcile.status.report import Report
 from ssa_operator.reconcile.status.requests import next_conflict_at
-from ssa_operator.reconcile.step import FailureReason
 
 log = logging.getLogger("ssa_operator")
 
@@ -441,19 +440,20 @@ class Workers:
 
     def _log(self, key: ParentKey, before: Report | None, report: Report) -> None:
         for outcome in report.outcomes:
-            kind = outcome.step.identity.kind
+            kind = outcome.identity.kind
             self._metrics.count_child(key.folder, kind, outcome.result.value)
-            problem = FailureReason.CONFLICT if outcome.step.conflict else outcome.problem
+            failed = outcome.problem if outcome.result is Result.FAILED else None
+            problem = FailureReason.CONFLICT if outcome.conflict else failed
             if problem is not None:
                 self._metrics.child_failures.labels(key.folder, self._metrics.kind_label(kind), problem.value).inc()
             for warning in outcome.warnings:
-                log.warning("%s: %s: the API server warns: %s", key, outcome.step.identity, warning)
+                log.warning("%s: %s: the API server warns: %s", key, outcome.identity, warning)
             if outcome.counted:
-                log.info("%s: %s: %s", key, outcome.step.identity, COUNTED_IN_VAIN)
+                log.info("%s: %s: %s", key, outcome.identity, COUNTED_IN_VAIN)
             if outcome.result is Result.CREATED:
-                log.info("%s: %s created", key, outcome.step.identity)
+                log.info("%s: %s created", key, outcome.identity)
             elif outcome.result in _LOGGED_RESULTS:
-                log.info("%s: %s %s: %s", key, outcome.step.identity, outcome.result, outcome.step.reason)
+                log.info("%s: %s %s: %s", key, outcome.identity, outcome.result, outcome.reason)
         verdict = report.verdict
         if report.suspended != (before is not None and before.suspended):
             log.info("%s: %s", key, "is suspended" if report.suspended else "is resumed")

@@ -44,9 +44,9 @@ from ssa_operator.reconcile.adoption.rules import (
     with_patched_metadata,
     without_former_fields,
 )
+from ssa_operator.reconcile.child import Child, FailureReason, Result, waiting_outcome
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.failures import failed_outcome, failed_request, location_of_error
-from ssa_operator.reconcile.outcome import Outcome, Result, waiting_outcome
 from ssa_operator.reconcile.prune.outdated_view import is_outdated
 from ssa_operator.reconcile.prune.requests import why_outdated, why_parent_outdated
 from ssa_operator.reconcile.recreate.recreation import Recreation
@@ -64,17 +64,16 @@ from ssa_operator.reconcile.replicas.rules import (
 from ssa_operator.reconcile.resync.unchanged import is_counted_as_change, is_same_apply, is_same_content
 from ssa_operator.reconcile.shared_ownership.requests import OTHERS_TURN, release
 from ssa_operator.reconcile.shared_ownership.rules import with_owners
-from ssa_operator.reconcile.step import FailureReason, Step
 
 
 class Existing(Struct, frozen=True):
     """A step whose object was planned to be created, and the object that exists."""
 
-    step: Step
+    step: Child
     live: LiveObject
 
 
-async def apply_shared(step: Step, uid: str, reconcile: Reconcile) -> Outcome | Existing | ImmutableChange | Step:
+async def apply_shared(step: Child, uid: str, reconcile: Reconcile) -> Child | Existing | ImmutableChange:
     """Apply the manifest of an object that several parents share, after the requests of its other owners in this
     process. If one of these has changed the object, it is returned. `uid` is that of the parent.
     """
@@ -87,7 +86,7 @@ async def apply_shared(step: Step, uid: str, reconcile: Reconcile) -> Outcome | 
         return await apply(step, reconcile)
 
 
-async def apply(step: Step, reconcile: Reconcile) -> Outcome | Existing | ImmutableChange | Step:
+async def apply(step: Child, reconcile: Reconcile) -> Child | Existing | ImmutableChange:
     """Apply the manifest of a step. Instead of an outcome, returns an object that exists although the plan doesn't know
     it, an apply that was refused because of an immutable field, or what to apply after a refusal. Raises
     REQUEST_ERRORS.
@@ -137,19 +136,19 @@ async def apply(step: Step, reconcile: Reconcile) -> Outcome | Existing | Immuta
 
 
 async def _after_refusal(
-    step: Step, manifest: Manifest, resource: Resource, error: ApiError, reconcile: Reconcile
-) -> Outcome | ImmutableChange | Step:
+    step: Child, manifest: Manifest, resource: Resource, error: ApiError, reconcile: Reconcile
+) -> Child | ImmutableChange:
     try:
         answer = await answer_refusal(step, manifest, resource, error, reconcile)
     except REQUEST_ERRORS as failure:
         return failed_request(step, failure)
-    if isinstance(answer, Step | Outcome):
+    if isinstance(answer, Child):
         return answer
     change = immutable_change(step, manifest, resource, error, reconcile, answer)
     return change or _refused(step, manifest, error, answer)
 
 
-def _applied(step: Step, manifest: Manifest, applied: Applied, before: LiveObject | None, *, same: bool) -> Outcome:
+def _applied(step: Child, manifest: Manifest, applied: Applied, before: LiveObject | None, *, same: bool) -> Child:
     memory, left = step.memory, ""
     refusal, recreation = memory.refusal, memory.recreation
     if before is not None:
@@ -164,10 +163,10 @@ def _applied(step: Step, manifest: Manifest, applied: Applied, before: LiveObjec
         result = Result.CREATED
     if refusal is not memory.refusal or recreation is not memory.recreation:
         step = replace(step, memory=replace(memory, refusal=refusal, recreation=recreation))
-    return Outcome(step=step, result=result, live=applied.live, message=left, warnings=applied.warnings)
+    return step.ended(result, live=applied.live, message=left, warnings=applied.warnings)
 
 
-async def _create(step: Step, manifest: Manifest, resource: Resource, reconcile: Reconcile) -> Applied | LiveObject:
+async def _create(step: Child, manifest: Manifest, resource: Resource, reconcile: Reconcile) -> Applied | LiveObject:
     """Apply where no object exists; an object that exists is returned as it is."""
     paths, gone = scale_paths(resource, reconcile.cluster), reconcile.cluster.children.last_seen(manifest.identity)
     replicas = last_replicas(manifest, step.replicas, gone, paths)
@@ -192,7 +191,7 @@ async def _create_if_absent(manifest: Manifest, resource: Resource, reconcile: R
     return await _send(manifest, manifest.encoded, resource, reconcile)
 
 
-async def _why_not_gained(step: Step, manifest: Manifest, reconcile: Reconcile) -> str | None:
+async def _why_not_gained(step: Child, manifest: Manifest, reconcile: Reconcile) -> str | None:
     """Why the parent must not get an object that it doesn't have, None where it may or has it. If the parent is gone,
     nobody deletes the object, or takes its uid from the owners of a shared one. Raises ApiError.
     """
@@ -229,7 +228,7 @@ def _is_other_version(error: ApiError) -> bool:
     return error.conflict or (error.invalid and any(cause.field == "metadata.uid" for cause in error.causes))
 
 
-def _after_change(step: Step, known: LiveObject, current: LiveObject | None, reconcile: Reconcile) -> Outcome:
+def _after_change(step: Child, known: LiveObject, current: LiveObject | None, reconcile: Reconcile) -> Child:
     """The outcome where an object is another one than the cache has, or gone. The next reconcile has it."""
     if current is not None and current.parent_uid == known.parent_uid != "":
         current = reconcile.cluster.written(current, changed=False)
@@ -250,7 +249,7 @@ class _Prepared(Struct, frozen=True):
 
 
 async def _prepare(
-    step: Step, manifest: Manifest, resource: Resource, reconcile: Reconcile, *, adopts: bool
+    step: Child, manifest: Manifest, resource: Resource, reconcile: Reconcile, *, adopts: bool
 ) -> _Prepared:
     """Change the owners of fields before an apply: adopt those of former managers, so that obsolete ones are removed,
     and hand over the number of replicas that the manifest leaves to others.
@@ -269,7 +268,7 @@ async def _prepare(
 
 
 async def _apply_to_prepared(
-    prepared: _Prepared, step: Step, manifest: Manifest, resource: Resource, reconcile: Reconcile
+    prepared: _Prepared, step: Child, manifest: Manifest, resource: Resource, reconcile: Reconcile
 ) -> Applied | LiveObject | None:
     """Apply to an object. Returns the object as it is now, or None, if it is not the one that the manifest may be
     applied to.
@@ -310,7 +309,7 @@ async def _send(manifest: Manifest, body: bytes, resource: Resource, reconcile: 
     return await reconcile.client.apply(resource, identity.namespace, identity.name, body, options)
 
 
-async def prune(step: Step, uid: str, reconcile: Reconcile) -> Outcome:
+async def prune(step: Child, uid: str, reconcile: Reconcile) -> Child:
     """Delete the object of a step, if it is still the one that was planned for and other parents than that with this
     uid don't share it. Raises REQUEST_ERRORS.
     """
@@ -322,7 +321,7 @@ async def prune(step: Step, uid: str, reconcile: Reconcile) -> Outcome:
             return kept
         if live.shared is not None:
             last = await release(step, uid, resource, reconcile)
-            if isinstance(last, Outcome):
+            if isinstance(last, Child):
                 return last
             live = last
         remaining = await _delete(live, resource, reconcile)
@@ -337,10 +336,10 @@ async def prune(step: Step, uid: str, reconcile: Reconcile) -> Outcome:
         reconcile.cluster.deleted(live)
     else:
         reconcile.cluster.written(remaining)
-    return Outcome(step=step, result=Result.PRUNED, live=remaining)
+    return step.ended(Result.PRUNED, live=remaining)
 
 
-async def _kept_by_old_view(step: Step, reconcile: Reconcile) -> Outcome | None:
+async def _kept_by_old_view(step: Child, reconcile: Reconcile) -> Child | None:
     """The outcome of an object that the operator must not delete by what it knows, None where it may."""
     try:
         why = await why_outdated(reconcile)
@@ -371,13 +370,13 @@ async def _delete(live: LiveObject, resource: Resource, reconcile: Reconcile) ->
     return await reconcile.client.delete(resource, identity.namespace, identity.name, options)
 
 
-def _not_deleted(step: Step, why: str) -> Outcome:
+def _not_deleted(step: Child, why: str) -> Child:
     """The outcome of an object that the cache still holds and the API server no longer has as it was."""
     message = f"{step.reason}; waits until its watch shows the present state: {why}"
-    return Outcome(step=step, result=Result.WAITING, live=step.live, message=message, retryable=True)
+    return step.ended(Result.WAITING, live=step.live, message=message, retryable=True)
 
 
-def _refused(step: Step, manifest: Manifest, error: ApiError, note: str | None) -> Outcome:
+def _refused(step: Child, manifest: Manifest, error: ApiError, note: str | None) -> Child:
     """A refused apply: the API server's message, at the template line that wrote the first field in it. `note` is what
     the message says of other managers.
     """

@@ -15,19 +15,18 @@ from msgspec.structs import replace
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile import promises
 from ssa_operator.reconcile.act import act
+from ssa_operator.reconcile.child import Child
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.finalization.rules import advances_deletion
 from ssa_operator.reconcile.ordering import inputs_changed
-from ssa_operator.reconcile.outcome import Outcome
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.pod_failures.requests import diagnose_pods
 from ssa_operator.reconcile.renderer import judged
-from ssa_operator.reconcile.step import Step
 
-Outcomes = tuple[Outcome, ...]
+Outcomes = tuple[Child, ...]
 
 
-async def judge(reconcile: Reconcile, objects: Iterable[tuple[Step, LiveObject | None]]) -> None:
+async def judge(reconcile: Reconcile, objects: Iterable[tuple[Child, LiveObject | None]]) -> None:
     """Judge objects that have a rule of readiness of their own, so that what follows needs no time for it. Raises
     Postponed.
     """
@@ -48,7 +47,7 @@ async def carry_out(reconcile: Reconcile, plan: Plan) -> Outcomes:
 
 async def diagnose(reconcile: Reconcile, outcomes: Outcomes) -> Outcomes:
     """The outcomes with the reasons why pods of the children fail. Raises Postponed."""
-    await judge(reconcile, ((outcome.step, outcome.live) for outcome in outcomes))
+    await judge(reconcile, ((outcome, outcome.live) for outcome in outcomes))
     memories = reconcile.state.children
     outcomes, checks = await diagnose_pods(outcomes, memories, reconcile)
     reconcile.state = replace(reconcile.state, children=promises.with_pods(memories, checks))

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from ssa_operator.objects.annotations import ApplyPolicy
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.reconcile.child import Child
 from ssa_operator.reconcile.nested_parents.ancestors import NO_ANCESTORS, Ancestors, OtherParent, ancestors
 from ssa_operator.reconcile.plan import Plan
-from ssa_operator.reconcile.step import Step
 
 _NONE: frozenset[Identity] = frozenset()
 
@@ -139,14 +139,14 @@ class ObjectClaims(Mapping[Identity, str]):
                 del self._refused_parents[identity]
 
 
-def objects_applied(steps: Iterable[Step], policy: ApplyPolicy) -> frozenset[Identity]:
+def objects_applied(steps: Iterable[Child], policy: ApplyPolicy) -> frozenset[Identity]:
     """The objects that a parent's manifests with this policy are about."""
     return frozenset(
         step.identity for step in steps if step.manifest is not None and step.manifest.instructions.apply is policy
     )
 
 
-def _shares(steps: Iterable[Step]) -> Mapping[Identity, str]:
+def _shares(steps: Iterable[Child]) -> Mapping[Identity, str]:
     """The digests of what a parent renders of shared objects."""
     applied = {
         step.identity: step.manifest.shared.digest

@@ -29,8 +29,7 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import POD_SPECS
 from ssa_operator.objects.readiness import ReadinessState
 from ssa_operator.objects.render_result import Dependency, Rendered, RenderProblem, WaitTarget
-from ssa_operator.reconcile.outcome import CHANGED, Outcome, Result
-from ssa_operator.reconcile.step import Action, FailureReason, Step
+from ssa_operator.reconcile.child import CHANGED, Action, Child, FailureReason, Result
 
 _RBAC = "rbac.authorization.k8s.io"
 _CREATION_ORDER = (
@@ -63,7 +62,9 @@ _SERVICES = _CREATION_ORDER.index((GroupKind("", "Service"),))
 _RANKS: Mapping[GroupKind, int] = {kind: rank for rank, kinds in enumerate(_CREATION_ORDER) for kind in kinds}
 
 
-def order_steps(steps: Sequence[Step], dependencies: Sequence[Sequence[Dependency]], rendered: Rendered) -> list[Step]:
+def order_steps(
+    steps: Sequence[Child], dependencies: Sequence[Sequence[Dependency]], rendered: Rendered
+) -> list[Child]:
     """The steps, each with the steps that have to come before it. Steps in a dependency cycle are refused.
     `dependencies` has one entry for each step.
     """
@@ -77,7 +78,7 @@ def order_steps(steps: Sequence[Step], dependencies: Sequence[Sequence[Dependenc
     return [_with_predecessors(step, found, paths, missing) for step in steps]
 
 
-def depths(steps: Sequence[Step]) -> Mapping[Identity, int]:
+def depths(steps: Sequence[Child]) -> Mapping[Identity, int]:
     """The length of the longest chain of steps that come before each step; {} where no step depends on another."""
     if not any(step.after for step in steps):
         return {}
@@ -85,7 +86,7 @@ def depths(steps: Sequence[Step]) -> Mapping[Identity, int]:
     return {identity: depth for depth, wave in enumerate(found) for identity in wave}
 
 
-def stages(steps: Sequence[Step]) -> list[list[tuple[int, Step]]]:
+def stages(steps: Sequence[Child]) -> list[list[tuple[int, Child]]]:
     """The steps with their positions, in stages that follow each other. The steps of a stage are independent. Unchanged
     manifests come after changed ones, and prunes after everything else.
     """
@@ -93,14 +94,14 @@ def stages(steps: Sequence[Step]) -> list[list[tuple[int, Step]]]:
         return [[(0, steps[0])]]
     depth = depths(steps)
     ranks = _ranks(steps, depth)
-    found: dict[tuple[bool, int, int, bool], list[tuple[int, Step]]] = {}
+    found: dict[tuple[bool, int, int, bool], list[tuple[int, Child]]] = {}
     for position, step in enumerate(steps):
         key = (step.action is Action.PRUNE, ranks[position], depth.get(step.identity, 0), step.unchanged)
         found.setdefault(key, []).append((position, step))
     return [found[key] for key in sorted(found)]
 
 
-def _ranks(steps: Sequence[Step], depth: Mapping[Identity, int]) -> Sequence[int]:
+def _ranks(steps: Sequence[Child], depth: Mapping[Identity, int]) -> Sequence[int]:
     """How many of the kinds that are created have to come before each step. A step has at least the rank of those that
     it depends on.
     """
@@ -123,7 +124,7 @@ def _ranks(steps: Sequence[Step], depth: Mapping[Identity, int]) -> Sequence[int
     ]
 
 
-def waiting_outcome(step: Step, outcomes: Mapping[Identity, Outcome], now: float) -> Outcome | None:
+def waiting_outcome(step: Child, outcomes: Mapping[Identity, Child], now: float) -> Child | None:
     """The outcome of a step whose dependencies are not satisfied, None where they are. `outcomes` are those of the
     steps before it; `now` is in seconds since the epoch.
     """
@@ -134,22 +135,22 @@ def waiting_outcome(step: Step, outcomes: Mapping[Identity, Outcome], now: float
     if not awaited:
         return None
     if step.unchanged:
-        return Outcome(step=step, result=Result.UNCHANGED, live=step.live)
+        return step.ended(Result.UNCHANGED, live=step.live)
     waiting = replace(step, awaited=tuple(awaited))
     message = "waiting for " + " and ".join(map(str, awaited))
-    return Outcome(step=waiting, result=Result.WAITING, live=step.live, message=message)
+    return waiting.ended(Result.WAITING, live=step.live, message=message)
 
 
-def inputs_changed(rendered: Rendered, outcomes: Sequence[Outcome], now: float) -> bool:
+def inputs_changed(rendered: Rendered, outcomes: Sequence[Child], now: float) -> bool:
     """Whether the reconcile changed an object that templates read, so that another render may give something else. A
     template may read the very object that it renders.
     """
     changed = [outcome for outcome in outcomes if outcome.result in CHANGED]
     if not changed or not rendered.queries:
         return False
-    by_name: dict[Reference, list[Outcome]] = {}
+    by_name: dict[Reference, list[Child]] = {}
     for outcome in changed:
-        identity = outcome.step.identity
+        identity = outcome.identity
         by_name.setdefault(Reference(identity.kind, identity.name), []).append(outcome)
     if _are_looked_up(rendered.queries, [outcome.live for outcome in changed if outcome.live is not None]):
         return True
@@ -179,7 +180,7 @@ def _are_looked_up(queries: Iterable[Query], lives: Sequence[LiveObject]) -> boo
     )
 
 
-def _with_predecessors(step: Step, found: Graph, cycle_paths: Mapping[Identity, str], why_missing: _Missing) -> Step:
+def _with_predecessors(step: Child, found: Graph, cycle_paths: Mapping[Identity, str], why_missing: _Missing) -> Child:
     identity = step.identity
     if identity in cycle_paths and step.action is not Action.REFUSE:
         reason = f"is in a dependency cycle: {cycle_paths[identity]}; remove one of these dependencies"
@@ -206,24 +207,24 @@ class _Missing:
         return self._other if problem is None else f"it can't be rendered: {problem}"
 
 
-def _is_satisfied(edge: Edge, outcome: Outcome | None, now: float) -> bool:
+def _is_satisfied(edge: Edge, outcome: Child | None, now: float) -> bool:
     if outcome is None or outcome.result is Result.FAILED or outcome.result is Result.WAITING:
         return False
-    if outcome.step.once_readiness is not None:
-        return outcome.step.once_readiness.state is ReadinessState.CURRENT
+    if outcome.once_readiness is not None:
+        return outcome.once_readiness.state is ReadinessState.CURRENT
     if outcome.live is None:
         return False
     return not edge.ready or _is_readable(outcome, now)
 
 
-def _is_readable(outcome: Outcome, now: float) -> bool:
+def _is_readable(outcome: Child, now: float) -> bool:
     """Whether templates may read the child: it is ready, or its manifest says `wait: "false"`."""
-    made, live = outcome.step.manifest, outcome.live
+    made, live = outcome.manifest, outcome.live
     if live is None:
         return False
     if made is not None and not made.instructions.wait:
         return True
-    return outcome.step.readiness_of(live, now).usable
+    return outcome.readiness_of(live, now).usable
 
 
 def _awaited(edge: Edge) -> WaitTarget:

@@ -17,14 +17,13 @@ from msgspec.structs import replace
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.json_codec import NOTHING
 from ssa_operator.reconcile.api_warnings.rules import new_warnings
+from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.child_memory import NO_MEMORY, ChildMemories, ChildMemory
 from ssa_operator.reconcile.feedback_loops.rules import changes_after, names_after
 from ssa_operator.reconcile.field_conflicts.rules import conflict_after
 from ssa_operator.reconcile.observed import ObservedParents
-from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.pod_failures.rules import PodCheck
 from ssa_operator.reconcile.resync.rules import record_after
-from ssa_operator.reconcile.step import Action
 
 _NO_OTHERS = ObservedParents()
 
@@ -48,17 +47,16 @@ def begin(
     return memories.with_children(changed) if changed else memories
 
 
-def after_act(memories: ChildMemories, outcomes: Sequence[Outcome]) -> ChildMemories:
+def after_act(memories: ChildMemories, outcomes: Sequence[Child]) -> ChildMemories:
     """What is remembered even if the reconcile fails later: what requests changed in the rows of their steps."""
     changed: dict[Identity, ChildMemory] = {}
     for outcome in outcomes:
-        step = outcome.step
-        known = memories.by_child.get(step.identity, NO_MEMORY)
-        row = known if step.manifest is None else step.memory
-        if step.action is Action.RECREATE and outcome.result is Result.RECREATED:
+        known = memories.by_child.get(outcome.identity, NO_MEMORY)
+        row = known if outcome.manifest is None else outcome.memory
+        if outcome.action is Action.RECREATE and outcome.result is Result.RECREATED:
             row = replace(row, hook_failures=row.hook_failures + 1)
         if row is not known:
-            changed[step.identity] = row
+            changed[outcome.identity] = row
     return memories.with_children(changed) if changed else memories
 
 
@@ -78,7 +76,7 @@ def with_pods(memories: ChildMemories, checks: Mapping[Identity, PodCheck]) -> C
 
 def after(
     memories: ChildMemories,
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[Child],
     parents: ObservedParents = _NO_OTHERS,
     *,
     now: float,
@@ -89,8 +87,8 @@ def after(
     """
     rows: dict[Identity, ChildMemory] = {}
     for outcome in outcomes:
-        identity = outcome.step.identity
-        if outcome.step.manifest is not None or identity not in rows:  # the second document of a name is refused
+        identity = outcome.identity
+        if outcome.manifest is not None or identity not in rows:  # the second document of a name is refused
             rows[identity] = _row_after(memories.by_child.get(identity, NO_MEMORY), outcome, now)
     for identity, row in memories.by_child.items():
         if identity not in rows and (row.changes is not None or row.hook_failures):
@@ -101,25 +99,24 @@ def after(
     return replace(memories, new_names=names, follows=follows).with_rows(rows)
 
 
-def _row_after(row: ChildMemory, outcome: Outcome, now: float) -> ChildMemory:
-    step = outcome.step
+def _row_after(row: ChildMemory, outcome: Child, now: float) -> ChildMemory:
     applied = record_after(outcome, row.applied)
     conflict = row.conflict and conflict_after(outcome, row.conflict, now)
-    refusal = row.refusal if step.manifest is not None and outcome.live is not None else None
+    refusal = row.refusal if outcome.manifest is not None and outcome.live is not None else None
     warned = row.warned.union(outcome.warnings) if outcome.warnings else row.warned
     if applied is row.applied and conflict is row.conflict and refusal is row.refusal and warned == row.warned:
         return row
     return replace(row, applied=applied, conflict=conflict, refusal=refusal, warned=warned)
 
 
-def news(memories: ChildMemories, outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
+def news(memories: ChildMemories, outcomes: tuple[Child, ...]) -> tuple[Child, ...]:
     """The outcomes without what was logged of earlier ones."""
     return tuple([
-        _without_old(each, memories.of(each.step.identity)) if each.warnings or each.counted else each
+        _without_old(each, memories.of(each.identity)) if each.warnings or each.counted else each
         for each in outcomes
     ])  # fmt: skip
 
 
-def _without_old(outcome: Outcome, row: ChildMemory) -> Outcome:
+def _without_old(outcome: Child, row: ChildMemory) -> Child:
     logged = row.applied is not None and bool(row.applied.counted_version)
     return replace(outcome, counted=outcome.counted and not logged, warnings=new_warnings(outcome.warnings, row.warned))

@@ -14,11 +14,11 @@ from ssa_operator.objects.manifest import Manifest, Rules, manifest
 from ssa_operator.objects.parent_settings import ParentSettings
 from ssa_operator.objects.render_result import Document, Rendered
 from ssa_operator.objects.source_location import FieldPath, SourceLocation
+from ssa_operator.reconcile.child import Action
 from ssa_operator.reconcile.child_memory import ChildMemories, ChildMemory
 from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.render_history import RenderHistory
-from ssa_operator.reconcile.step import Action
 
 PARENT_UID = "11111111-0000-0000-0000-000000000000"
 OTHER_UID = "22222222-0000-0000-0000-000000000000"

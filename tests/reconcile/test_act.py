@@ -15,15 +15,14 @@ from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile import document_steps
 from ssa_operator.reconcile.act import act, run_all
+from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.decide import decide_step
 from ssa_operator.reconcile.finalization.rules import advances_deletion
 from ssa_operator.reconcile.observed import Observed
-from ssa_operator.reconcile.outcome import Result
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.parent_state import ParentState
 from ssa_operator.reconcile.plan import Plan, make_plan
-from ssa_operator.reconcile.step import Action, Step
 from tests.objects.example_objects import child, config_map, observed, rendered
 
 
@@ -77,7 +76,7 @@ async def test_the_log_of_a_bug_quotes_no_value_of_a_parent_that_is_a_secret(cap
 
 
 async def test_a_bug_of_planning_one_child_fails_that_child_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    def decide(view: Observed, step: Step) -> Step:
+    def decide(view: Observed, step: Child) -> Child:
         if step.identity.name == "b":
             raise RecursionError
         return decide_step(view, step)
@@ -123,7 +122,7 @@ class Lagging:
 async def test_a_deletion_that_fails_because_the_cache_is_behind_is_retried_after_a_backoff(
     refusal: Exception, known: bool, words: str
 ) -> None:
-    step = Step(action=Action.PRUNE, identity=child().identity, live=child(), reason="is no longer rendered")
+    step = Child(action=Action.PRUNE, identity=child().identity, live=child(), reason="is no longer rendered")
     plan = Plan(steps=(step,), rendered=rendered(), observed=observed())
     (outcome,) = await act(plan, acting(Lagging(refusal=refusal, known=known)))
     assert (outcome.result, outcome.retryable) == (Result.WAITING, True)

@@ -11,10 +11,10 @@ import pytest
 
 from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.reconcile.child import Action
 from ssa_operator.reconcile.observed import ApplyScope
 from ssa_operator.reconcile.plan import make_plan
 from ssa_operator.reconcile.resync.unchanged import apply_record
-from ssa_operator.reconcile.step import Action
 from tests.objects.example_objects import (
     CONFIG_MAP,
     actions,

@@ -5,13 +5,12 @@ from __future__ import annotations
 from msgspec.structs import fields, replace
 
 from ssa_operator.reconcile import promises
+from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.child_memory import NO_MEMORY, ChildMemories, ChildMemory
 from ssa_operator.reconcile.feedback_loops.change_bucket import CAPACITY, REFILL, ChangeBucket
-from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.pod_failures.rules import PodCheck
 from ssa_operator.reconcile.recreate.recreation import Recreation
 from ssa_operator.reconcile.resync.unchanged import apply_record
-from ssa_operator.reconcile.step import Action, Step
 from tests.objects.example_objects import child, config_map, config_map_identity, made
 
 IDENTITY = config_map_identity()
@@ -29,9 +28,9 @@ def begun(memories: ChildMemories, *, user: bool = False, deleting: bool = False
     return promises.begin(memories, now=101.0, changed_by_user=user, deleting=deleting, suspended=False)
 
 
-def outcome(action: Action, result: Result, row: ChildMemory = NO_MEMORY, *, rendered: bool = True) -> Outcome:
-    step = Step(action=action, identity=IDENTITY, manifest=made(config_map()) if rendered else None, memory=row)
-    return Outcome(step=step, result=result, live=LIVE)
+def outcome(action: Action, result: Result, row: ChildMemory = NO_MEMORY, *, rendered: bool = True) -> Child:
+    step = Child(action=action, identity=IDENTITY, manifest=made(config_map()) if rendered else None, memory=row)
+    return step.ended(result, live=LIVE)
 
 
 def test_nothing_is_remembered_of_a_reconcile_that_did_nothing() -> None:

@@ -34,8 +34,8 @@ from ssa_operator.objects.managed_fields import (
 )
 from ssa_operator.objects.manifest import Manifest, may_own
 from ssa_operator.objects.parent_settings import AdoptPolicy
+from ssa_operator.reconcile.child import Child, FailureReason
 from ssa_operator.reconcile.observed import Observed
-from ssa_operator.reconcile.step import FailureReason, Step
 
 KUBECTL = frozenset({"kubectl-client-side-apply", "kubectl-create", "kubectl-replace"})
 """The managers that write whole manifests by Update: `kubectl apply`, `create` and `replace`. The others
@@ -252,7 +252,7 @@ def _last_applied(live: LiveObject) -> Any:
 # Rows of the tables in reconcile.decide.
 
 
-def was_left_by_former_parent(observed: Observed, step: Step) -> Step | None:
+def was_left_by_former_parent(observed: Observed, step: Child) -> Child | None:
     """An object that is not applied each time, and that a former parent of this name left, is recreated."""
     parent = observed.parent
     if not belongs_to_former_parent(step.present, parent) or observed.why_kept(step.present.identity):
@@ -261,7 +261,7 @@ def was_left_by_former_parent(observed: Observed, step: Step) -> Step | None:
     return step.recreated(f"was left by a former {parent.identity}; it is recreated")
 
 
-def is_controlled_by_other(observed: Observed, step: Step) -> Step | None:
+def is_controlled_by_other(observed: Observed, step: Child) -> Child | None:
     """Refuses a manifest whose object another controller controls."""
     controller = other_controller(step.present, observed.parent)
     if controller is None:
@@ -271,7 +271,7 @@ def is_controlled_by_other(observed: Observed, step: Step) -> Step | None:
     return step.refused(why, FailureReason.CONFLICT)
 
 
-def is_not_adopted(observed: Observed, step: Step) -> Step | None:
+def is_not_adopted(observed: Observed, step: Child) -> Child | None:
     """Refuses a manifest whose object the folder's setting `adopt` excludes."""
     live, parent = step.present, observed.parent
     if may_adopt(live, parent, observed.settings.adopt):

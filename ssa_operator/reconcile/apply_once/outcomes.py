@@ -21,32 +21,30 @@ from ssa_operator.reconcile.apply_once.rules import (
     once_record,
     with_once_record,
 )
-from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.child import Action, Child, FailureReason, Result
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
-from ssa_operator.reconcile.step import Action, FailureReason, Step
 
 
-def record_outcome(records: ParentRecords, outcome: Outcome, parent: LiveObject, now: float) -> ParentRecords:
+def record_outcome(records: ParentRecords, outcome: Child, parent: LiveObject, now: float) -> ParentRecords:
     """The parent's records with the outcome of a manifest that is applied once; unchanged for any other manifest."""
-    step = outcome.step
-    is_kept = step.action is Action.KEEP or (
-        step.action is Action.APPLY
+    is_kept = outcome.action is Action.KEEP or (
+        outcome.action is Action.APPLY
         and outcome.result in (Result.CREATED, Result.CONFIGURED, Result.UNCHANGED, Result.RECREATED)
     )
-    if step.manifest is None or not is_kept or not step.manifest.once:
+    if outcome.manifest is None or not is_kept or not outcome.manifest.once:
         return records
-    before = once_record(records, step.identity)
-    if before is None or step.action is Action.APPLY:
-        found = step.action is Action.KEEP and outcome.live is not None and outcome.live.parent_uid != parent.uid
-        before = OnceRecord(digest(step.manifest.document, parent), existed_before=found)
+    before = once_record(records, outcome.identity)
+    if before is None or outcome.action is Action.APPLY:
+        found = outcome.action is Action.KEEP and outcome.live is not None and outcome.live.parent_uid != parent.uid
+        before = OnceRecord(digest(outcome.manifest.document, parent), existed_before=found)
     return with_once_record(
         records,
-        step.identity,
+        outcome.identity,
         replace(before, final_state=final_state(outcome.live, before.final_state, now)),
     )
 
 
-def with_unknown(records: ParentRecords, steps: Iterable[Step], parent: LiveObject) -> ParentRecords:
+def with_unknown(records: ParentRecords, steps: Iterable[Child], parent: LiveObject) -> ParentRecords:
     """The records with the manifests of these steps that may have been applied before the parent lost its records."""
     for step in steps:
         if step.manifest is not None and step.once_readiness is UNKNOWN_OUTCOME:
@@ -55,18 +53,20 @@ def with_unknown(records: ParentRecords, steps: Iterable[Step], parent: LiveObje
     return records
 
 
-def is_found(records: ParentRecords, outcome: Outcome) -> bool:
+def is_found(records: ParentRecords, outcome: Child) -> bool:
     """Whether the outcome is of a manifest without a record, whose object exists already."""
-    step = outcome.step
-    once = step.manifest is not None and step.manifest.once
+    once = outcome.manifest is not None and outcome.manifest.once
     return (
-        once and step.action is Action.KEEP and outcome.live is not None and once_record(records, step.identity) is None
+        once
+        and outcome.action is Action.KEEP
+        and outcome.live is not None
+        and once_record(records, outcome.identity) is None
     )
 
 
-def unrecorded_outcome(outcome: Outcome, error: str) -> Outcome:
+def unrecorded_outcome(outcome: Child, error: str) -> Child:
     """The failure of a manifest that is applied once, because it could not be recorded; any other outcome unchanged."""
-    if outcome.step.manifest is None or not outcome.step.manifest.once:
+    if outcome.manifest is None or not outcome.manifest.once:
         return outcome
-    message = f"{outcome.step.identity} is applied once, and that can't be recorded on its parent: {error}"
+    message = f"{outcome.identity} is applied once, and that can't be recorded on its parent: {error}"
     return replace(outcome, result=Result.FAILED, message=message, problem=FailureReason.APPLY_FAILED, retryable=True)

@@ -27,6 +27,7 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.readiness import Readiness, ReadinessState, readiness
 from ssa_operator.objects.render_result import Document
 from ssa_operator.reconcile.adoption.rules import belongs_to_former_parent
+from ssa_operator.reconcile.child import Child
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.parent_records.rules import (
     HOOK,
@@ -35,7 +36,6 @@ from ssa_operator.reconcile.parent_records.rules import (
     identity_from_key,
     identity_key,
 )
-from ssa_operator.reconcile.step import Step
 
 UNRENDERED_LIMIT = 100
 """Records of manifests that are no longer rendered, which the operator keeps in case they are rendered again. The
@@ -190,7 +190,7 @@ def _parse(text: str) -> OnceRecord:
 # Rows of the tables in reconcile.decide.
 
 
-def is_applied_once(observed: Observed, step: Step) -> Step | None:
+def is_applied_once(observed: Observed, step: Child) -> Child | None:
     """Keeps what was applied once; None where it has to be applied now or when its object is gone."""
     manifest, live = step.wanted, step.live
     before = once_record(observed.records, manifest.identity)
@@ -216,6 +216,6 @@ def is_applied_once(observed: Observed, step: Step) -> Step | None:
     return step.kept(f"{origin} and is left alone; its manifest changed and is applied when the object is gone")
 
 
-def _kept_as(step: Step, once_readiness: Readiness) -> Step:
+def _kept_as(step: Child, once_readiness: Readiness) -> Child:
     step = step.kept(once_readiness.message)
     return replace(step, once_readiness=once_readiness)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ssa_operator.reconcile.child import Child, without_creations
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.prune.rules import is_prunable
-from ssa_operator.reconcile.step import Step, without_creations
 
 UNPRUNED_FACTOR = 2
 """How many times as many children a parent may have while some of them are not pruned yet: a template may rename all of
@@ -20,7 +20,7 @@ them.
 """
 
 
-def within_child_limit(observed: Observed, steps: Sequence[Step]) -> list[Step]:
+def within_child_limit(observed: Observed, steps: Sequence[Child]) -> list[Child]:
     """The steps. If they create more children than the folder's settings allow, their creations are refused."""
     limit, own = observed.settings.max_children, observed.children.own
     if not any(step.creates for step in steps):

@@ -21,30 +21,30 @@ from ssa_operator.objects.annotations import Reference
 from ssa_operator.objects.built_in_kinds import ApiKind
 from ssa_operator.objects.cluster_view import Query, Selection
 from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Document
+from ssa_operator.reconcile.child import CHANGED, Action, Child, Result
 from ssa_operator.reconcile.child_memory import ChildMemories, ChildMemory
 from ssa_operator.reconcile.feedback_loops.change_bucket import CAPACITY, MINUTES, ChangeBucket
 from ssa_operator.reconcile.observed import Observed, ObservedParents
-from ssa_operator.reconcile.outcome import CHANGED, Outcome, Result
 from ssa_operator.reconcile.resync.unchanged import is_untouched
-from ssa_operator.reconcile.step import Action, Step
 
 _FULL = ChangeBucket()
 _READS_SHOWN = 3
 
 
 def changes_after(
-    memories: ChildMemories, outcomes: Sequence[Outcome], parents: ObservedParents, now: float
+    memories: ChildMemories, outcomes: Sequence[Child], parents: ObservedParents, now: float
 ) -> Mapping[Identity, ChangeBucket]:
     """The buckets of the children that a reconcile changed, as far as these changes count."""
     changed = {
-        outcome.step.identity: outcome.step.wanted.document
+        outcome.identity: outcome.wanted.document
         for outcome in outcomes
         if outcome.result in CHANGED
         and outcome.live is not None
-        and _is_own_change(outcome.step, memories.of(outcome.step.identity))
+        and _is_own_change(outcome, memories.of(outcome.identity), outcome.before)
     }
-    children = {outcome.step.identity for outcome in outcomes} if changed else set()
+    children = {outcome.identity for outcome in outcomes} if changed else set()
     kinds = {identity.group_kind for identity in children}
 
     def may_follow(query: Query) -> bool:
@@ -62,14 +62,16 @@ def changes_after(
     }
 
 
-def _is_own_change(step: Step, row: ChildMemory) -> bool:
-    """Whether an apply of the step follows from what its template reads, and from no other manager's change of it."""
+def _is_own_change(step: Child, row: ChildMemory, live: LiveObject | None) -> bool:
+    """Whether an apply of the step follows from what its template reads, and from no other manager's change of `live`,
+    the object before it.
+    """
     record, manifest = row.applied, step.manifest
     if manifest is None or step.foreign_change is not None or not _reads(manifest.document):
         return False
     if record is None:
         return True
-    return record.digest != manifest.digest and (step.live is None or is_untouched(record, step.live))
+    return record.digest != manifest.digest and (live is None or is_untouched(record, live))
 
 
 def _reads(document: Document) -> Sequence[Query]:
@@ -78,17 +80,17 @@ def _reads(document: Document) -> Sequence[Query]:
     return [query for query in asked if not isinstance(query, ApiKind)]
 
 
-def names_after(memories: ChildMemories, outcomes: Sequence[Outcome], now: float) -> Mapping[GroupKind, ChangeBucket]:
+def names_after(memories: ChildMemories, outcomes: Sequence[Child], now: float) -> Mapping[GroupKind, ChangeBucket]:
     """The buckets of new names after a reconcile."""
     created = {
-        outcome.step.identity.group_kind
+        outcome.identity.group_kind
         for outcome in outcomes
-        if outcome.result is Result.CREATED and memories.of(outcome.step.identity).applied is None
+        if outcome.result is Result.CREATED and memories.of(outcome.identity).applied is None
     }
     if not created:
         return memories.new_names
-    rendered = {outcome.step.identity for outcome in outcomes if outcome.step.location is not None}
-    pruned = {outcome.step.identity for outcome in outcomes if outcome.step.action is Action.PRUNE}
+    rendered = {outcome.identity for outcome in outcomes if outcome.location is not None}
+    pruned = {outcome.identity for outcome in outcomes if outcome.action is Action.PRUNE}
     dropped = {identity.group_kind for identity in (pruned | memories.applied) - rendered}
     found = dict(memories.new_names)
     for kind in created:
@@ -106,7 +108,7 @@ _PAUSED = "changes each time it is applied, and is applied after a pause"
 _NAME_PAUSED = "takes the place of a child with another name again and again, and is created after a pause"
 
 
-def with_message(observed: Observed, step: Step) -> Step:
+def with_message(observed: Observed, step: Child) -> Child:
     """The step with the message of a child, or of a kind, that is slowed down."""
     now, messages = observed.monotonic, []
     reads = _what_is_read(_reads(step.wanted.document))
@@ -131,7 +133,7 @@ def _what_is_read(reads: Sequence[Query]) -> str:
     return f"; its template reads {', '.join(map(str, reads[:_READS_SHOWN]))}{rest}" if reads else ""
 
 
-def awaits_pause(observed: Observed, step: Step) -> Step | None:
+def awaits_pause(observed: Observed, step: Child) -> Child | None:
     """A child that is slowed down and does not exist is created after a pause, and so is one with a new name."""
     if _is_paused(observed, step):
         return step.waiting(_PAUSED)
@@ -139,17 +141,17 @@ def awaits_pause(observed: Observed, step: Step) -> Step | None:
     return step.waiting(_NAME_PAUSED) if names is not None and names.is_empty(observed.monotonic) else None
 
 
-def is_paused(observed: Observed, step: Step) -> Step | None:
+def is_paused(observed: Observed, step: Child) -> Child | None:
     """A child that is slowed down is applied after a pause."""
     return step.left_unchanged(_PAUSED) if _is_paused(observed, step) else None
 
 
-def _is_paused(observed: Observed, step: Step) -> bool:
+def _is_paused(observed: Observed, step: Child) -> bool:
     changes = step.memory.changes
-    return changes is not None and changes.is_empty(observed.monotonic) and _is_own_change(step, step.memory)
+    return changes is not None and changes.is_empty(observed.monotonic) and _is_own_change(step, step.memory, step.live)
 
 
-def _new_names(observed: Observed, step: Step) -> ChangeBucket | None:
+def _new_names(observed: Observed, step: Child) -> ChangeBucket | None:
     """The bucket of new names, of a child that doesn't exist and was not applied before."""
     if step.live is not None or step.memory.applied is not None or step.memory.recreation is not None:
         return None

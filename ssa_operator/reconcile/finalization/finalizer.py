@@ -62,7 +62,7 @@ async def _act(reconcile: Reconcile, deletion: Finalization) -> Outcomes:
     outcomes = await carry_out(reconcile, deletion.plan)
     outcomes = await without_failures_in_ending_namespaces(outcomes, reconcile.parent.live, reconcile.cluster)
     with status_may_follow(reconcile, _make_report(reconcile, deletion, outcomes)):
-        await judge(reconcile, ((outcome.step, outcome.live) for outcome in outcomes))
+        await judge(reconcile, ((outcome, outcome.live) for outcome in outcomes))
     return learn(reconcile, deletion.plan, outcomes)
 
 

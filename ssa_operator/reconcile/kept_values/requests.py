@@ -21,15 +21,14 @@ from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.child_memory import ChildMemory
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.kept_values.rules import obsolete_values, read_secret, secret_body, secret_identity
-from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.parent_records.requests import save_parent_records
 from ssa_operator.reconcile.parent_records.rules import MANAGER
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.replicas.rules import OthersReplicas
-from ssa_operator.reconcile.step import Action
 
 _SECRET = Resource(group="", version="v1", plural="secrets", kind="Secret", namespaced=True)
 
@@ -89,7 +88,7 @@ async def restore_kept_values(reconcile: Reconcile) -> None:
         reconcile.state = replace(reconcile.state, children=memories.with_children(restored))
 
 
-async def delete_kept_values(reconcile: Reconcile, plan: Plan, outcomes: Iterable[Outcome]) -> frozenset[Identity]:
+async def delete_kept_values(reconcile: Reconcile, plan: Plan, outcomes: Iterable[Child]) -> frozenset[Identity]:
     """Delete the Secrets of values that need no record any more. Returns the objects that had these values."""
     kept = sorted(reconcile.records.kept_values)[: reconcile.parent.folder.settings.max_children]
     if not kept:
@@ -105,29 +104,29 @@ async def delete_kept_values(reconcile: Reconcile, plan: Plan, outcomes: Iterabl
     return obsolete
 
 
-def obsolete_replicas(reconcile: Reconcile, plan: Plan, outcomes: Iterable[Outcome]) -> frozenset[Identity]:
+def obsolete_replicas(reconcile: Reconcile, plan: Plan, outcomes: Iterable[Child]) -> frozenset[Identity]:
     """The objects whose number of replicas needs no record any more."""
     kept = reconcile.records.replicas
     return _obsolete(reconcile, kept, plan, outcomes) if kept else frozenset()
 
 
 def _obsolete(
-    reconcile: Reconcile, kept: Iterable[Identity], plan: Plan, outcomes: Iterable[Outcome]
+    reconcile: Reconcile, kept: Iterable[Identity], plan: Plan, outcomes: Iterable[Child]
 ) -> frozenset[Identity]:
     rendered = {step.identity for step in plan.steps if step.action is not Action.PRUNE and step.location is not None}
     return obsolete_values(
         kept,
-        applied={outcome.step.identity for outcome in outcomes if _is_applied(outcome)},
+        applied={outcome.identity for outcome in outcomes if _is_applied(outcome)},
         rendered=rendered if plan.rendered.complete else None,
         existing=reconcile.cluster.children,
     )
 
 
-def _is_applied(outcome: Outcome) -> bool:
+def _is_applied(outcome: Child) -> bool:
     """Whether the API server accepted an apply of the rendered manifest, in this reconcile or in an earlier one of this
     process, so that the object has its values.
     """
-    if outcome.step.action is not Action.APPLY and not outcome.step.unchanged:
+    if outcome.action is not Action.APPLY and not outcome.unchanged:
         return False
     if outcome.result in (Result.FAILED, Result.WAITING):
         return False

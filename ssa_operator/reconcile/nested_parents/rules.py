@@ -15,14 +15,14 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from ssa_operator.objects.identity import Identity
+from ssa_operator.reconcile.child import Action, Child, without_creations
 from ssa_operator.reconcile.nested_parents.ancestors import chain
 from ssa_operator.reconcile.observed import Observed
-from ssa_operator.reconcile.step import Action, Step, without_creations
 
 _UNKNOWN = "waits: it isn't known yet how many parents are above its parent"
 
 
-def within_depth(observed: Observed, steps: Sequence[Step]) -> list[Step]:
+def within_depth(observed: Observed, steps: Sequence[Child]) -> list[Child]:
     """The steps. Below too many parents their creations are refused; while it is not known how many, they wait."""
     above = observed.parents.ancestors
     if len(above.line) >= observed.settings.max_depth:

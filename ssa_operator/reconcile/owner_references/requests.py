@@ -18,12 +18,11 @@ from msgspec.structs import replace
 
 from ssa_operator.kube.api.discovery import REQUEST_ERRORS
 from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.failures import failed_request
 from ssa_operator.reconcile.observed import Observed
-from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.owner_references.rules import orphan_patch, owner_version_patch
-from ssa_operator.reconcile.step import Action, Step
 
 log = logging.getLogger("ssa_operator")
 
@@ -33,23 +32,23 @@ async def renew_owner_references(reconcile: Reconcile) -> None:
     parent = reconcile.parent.live
     for live in reconcile.cluster.children.by_parent(parent.uid):
         if owner_version_patch(live, parent) is not None:
-            step = Step(action=Action.KEEP, identity=live.identity, live=live)
+            step = Child(action=Action.KEEP, identity=live.identity, live=live)
             outcome = await keep(step, parent, reconcile)
             if outcome.result is Result.FAILED:
                 log.warning("%s: its owner reference is not renewed: %s", reconcile.key, outcome.message)
 
 
-async def keep(step: Step, parent: LiveObject, reconcile: Reconcile) -> Outcome:
+async def keep(step: Child, parent: LiveObject, reconcile: Reconcile) -> Child:
     """The outcome of an object that is not applied. Its owner reference may be written."""
     live = step.live
     patch = owner_version_patch(live, parent) if live is not None else None
-    kept = Outcome(step=step, result=Result.UNCHANGED, live=live)
+    kept = step.ended(Result.UNCHANGED, live=live)
     if live is None or patch is None or live.deleting or parent.deleting or reconcile.cluster.dry_run:
         return kept
     return await _patched(kept, live, patch, reconcile)
 
 
-async def disown_kept(outcome: Outcome, observed: Observed, reconcile: Reconcile) -> Outcome:
+async def disown_kept(outcome: Child, observed: Observed, reconcile: Reconcile) -> Child:
     """The outcome of a step. If the parent lives in the object, the object loses an owner reference to the parent that
     an apply did not remove, because an earlier version or another client wrote it.
     """
@@ -60,9 +59,9 @@ async def disown_kept(outcome: Outcome, observed: Observed, reconcile: Reconcile
     return outcome if patch is None else await _patched(outcome, live, patch, reconcile)
 
 
-async def _patched(outcome: Outcome, live: LiveObject, patch: bytes, reconcile: Reconcile) -> Outcome:
+async def _patched(outcome: Child, live: LiveObject, patch: bytes, reconcile: Reconcile) -> Child:
     """The outcome with the patched object, or a failure."""
-    step, identity = outcome.step, live.identity
+    identity = live.identity
     try:
         resource = await reconcile.cluster.children.resource(identity.group_kind, live.version)
         with reconcile.cluster.writing(identity):
@@ -70,5 +69,5 @@ async def _patched(outcome: Outcome, live: LiveObject, patch: bytes, reconcile: 
                 await reconcile.client.json_patch(resource, identity.namespace, identity.name, patch)
             )
     except REQUEST_ERRORS as error:
-        return failed_request(step, error)
+        return failed_request(outcome.again, error)
     return replace(outcome, live=written)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from ssa_operator.reconcile.child import Child
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.shared_ownership.rules import other_owners
-from ssa_operator.reconcile.step import Step
 
 
-def belongs_to_other_parent(observed: Observed, step: Step) -> Step | None:
+def belongs_to_other_parent(observed: Observed, step: Child) -> Child | None:
     """Refuses a manifest whose object another parent has."""
     owner = _other_parent(observed, step)
     if not owner:
@@ -26,7 +26,7 @@ def belongs_to_other_parent(observed: Observed, step: Step) -> Step | None:
     return replace(refused, claimed_by_other=True, owner_in_other_shard=elsewhere)
 
 
-def owner_may_still_exist(observed: Observed, step: Step) -> Step | None:
+def owner_may_still_exist(observed: Observed, step: Child) -> Child | None:
     """Waits while it isn't known whether the parent exists that the object names."""
     live = step.live
     if live is None or live.shared is not None or live.parent_uid in ("", observed.parent.uid):
@@ -36,7 +36,7 @@ def owner_may_still_exist(observed: Observed, step: Step) -> Step | None:
     return step.waiting("waits: it isn't known yet whether the parent whose label it carries still exists")
 
 
-def _other_parent(observed: Observed, step: Step) -> str | None:
+def _other_parent(observed: Observed, step: Child) -> str | None:
     """The other parent that has the object, as the message names it; None where none has. An object of a parent that no
     longer exists can be adopted.
     """

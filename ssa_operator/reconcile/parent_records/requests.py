@@ -31,9 +31,9 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import may_own
 from ssa_operator.reconcile.apply_once import outcomes as once_outcomes
 from ssa_operator.reconcile.apply_once import rules as apply_once
+from ssa_operator.reconcile.child import Action, Child, FailureReason, Result
 from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.current_reconcile import Reconcile
-from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.parent_records.lost_records import (
     are_from_future,
     are_lost,
@@ -57,7 +57,6 @@ from ssa_operator.reconcile.parent_records.rules import (
 )
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.status.conditions import live_condition
-from ssa_operator.reconcile.step import Action, FailureReason, Step
 
 
 async def restore_parent_records(reconcile: Reconcile, now: float) -> None:
@@ -217,15 +216,15 @@ def _without_unrecorded(plan: Plan, parent: Parent, error: Exception) -> Plan:
         for step in plan.steps
     ]
     if plan.has_hooks:
-        step = Step(action=Action.REFUSE, identity=parent.live.identity)
+        step = Child(action=Action.REFUSE, identity=parent.live.identity)
         steps.append(_refused(step, f"has hooks to finalize, and {reason}"))
     held = f"{plan.hold_message} (after a restart, the operator decides again: {error})" if plan.hold_message else None
     return replace(plan, steps=tuple(steps), hold_message=held)
 
 
 async def record_once(
-    reconcile: Reconcile, records: ParentRecords, outcomes: tuple[Outcome, ...], now: float
-) -> tuple[Outcome, ...]:
+    reconcile: Reconcile, records: ParentRecords, outcomes: tuple[Child, ...], now: float
+) -> tuple[Child, ...]:
     """Record on the parent the manifests that were applied once. A crash before that leads to another apply."""
     live, before = reconcile.parent.live, reconcile.records
     for outcome in outcomes:
@@ -233,7 +232,7 @@ async def record_once(
             records = once_outcomes.record_outcome(records, outcome, live, now)
     if records.once_records != before.once_records:
         reconcile.state = replace(reconcile.state, unrecorded_once=records.once_records)
-        records = apply_once.trim_once_records(records, [outcome.step.identity for outcome in outcomes])
+        records = apply_once.trim_once_records(records, [outcome.identity for outcome in outcomes])
         try:
             await save_parent_records(reconcile, replace(before, once_records=records.once_records))
         except (ApiError, ParentRecordsError) as error:
@@ -245,11 +244,11 @@ async def record_once(
     return outcomes
 
 
-async def _exists(reconcile: Reconcile, outcome: Outcome) -> bool:
+async def _exists(reconcile: Reconcile, outcome: Child) -> bool:
     """Whether the API server has the object of an outcome, too. Raises ApiError. After a restore of etcd, the watch may
     show an object that is gone. With its record, it would not be created again.
     """
-    identity, live = outcome.step.identity, outcome.live
+    identity, live = outcome.identity, outcome.live
     assert live is not None
     try:
         resource = await reconcile.cluster.children.resource(identity.group_kind)
@@ -266,7 +265,7 @@ async def _exists(reconcile: Reconcile, outcome: Outcome) -> bool:
 async def trim_records(
     reconcile: Reconcile,
     plan: Plan,
-    outcomes: tuple[Outcome, ...],
+    outcomes: tuple[Child, ...],
     obsolete_values: frozenset[Identity],
     obsolete_replicas: frozenset[Identity],
 ) -> None:
@@ -295,7 +294,7 @@ async def trim_records(
         gone += [each for each in unrendered if plan.observed.is_gone(each) or plan.observed.why_home(each)]
         records = with_manifests(records.without_children(gone), (), hooks=plan.has_hooks)
     if records.applied is not None:
-        pruned = {each.step.identity for each in outcomes if each.result is Result.PRUNED}
+        pruned = {each.identity for each in outcomes if each.result is Result.PRUNED}
         deleted = {identity for identity in pruned if identity not in shown}
         records = replace(records, applied=_what_was_applied(reconcile, plan, deleted, records.applied))
     await save_parent_records(reconcile, records)
@@ -324,5 +323,5 @@ def _what_was_applied(
 _APPLYING = frozenset({Action.APPLY, Action.UNCHANGED, Action.RECREATE})
 
 
-def _refused(step: Step, reason: str) -> Step:
+def _refused(step: Child, reason: str) -> Child:
     return replace(step, action=Action.REFUSE, reason=reason, problem=FailureReason.APPLY_FAILED)

@@ -18,9 +18,9 @@ from msgspec.structs import replace
 from ssa_operator.kube.api.discovery import REQUEST_ERRORS
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.reconcile.child import Child, Result
 from ssa_operator.reconcile.child_memory import ChildMemories
 from ssa_operator.reconcile.current_reconcile import Reconcile
-from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.pod_failures.rules import (
     FIRST_CHECK_AFTER,
     POD,
@@ -43,20 +43,20 @@ CHECKS_LIMIT = 50
 
 
 async def diagnose_pods(
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[Child],
     memories: ChildMemories,
     reconcile: Reconcile,
-) -> tuple[tuple[Outcome, ...], Mapping[Identity, PodCheck]]:
+) -> tuple[tuple[Child, ...], Mapping[Identity, PodCheck]]:
     """The outcomes, with the cause of failure that the pods of unready workloads show; and the pod checks of these."""
     now, monotonic = reconcile.cluster.clock.now(), reconcile.cluster.clock.monotonic()
     pod_checks: dict[Identity, PodCheck] = {}
-    explained: list[Outcome] = []
+    explained: list[Child] = []
     left = CHECKS_LIMIT
     for outcome in outcomes:
         explained.append(outcome)
         if outcome.live is not None and outcome.result not in (Result.FAILED, Result.WAITING, Result.PRUNED):
             identity = outcome.live.identity
-            found = outcome.step.readiness_of(outcome.live, now)
+            found = outcome.readiness_of(outcome.live, now)
             check = pod_check(outcome.live, memories.of(identity).pods, found, monotonic)
             if check is not None and check.due <= monotonic:
                 left -= 1

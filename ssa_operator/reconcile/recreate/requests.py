@@ -30,6 +30,7 @@ from ssa_operator.objects.annotations import Recreate
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.source_location import SourceLocation, parse_field
+from ssa_operator.reconcile.child import Child, FailureReason, Result, waiting_outcome
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.failures import (
     causes_text,
@@ -40,7 +41,6 @@ from ssa_operator.reconcile.failures import (
 )
 from ssa_operator.reconcile.immutable_fields.rules import changed_field, immutable_fields
 from ssa_operator.reconcile.kept_values.requests import keep_replicas, keep_values
-from ssa_operator.reconcile.outcome import Outcome, Result, waiting_outcome
 from ssa_operator.reconcile.prune.requests import why_outdated
 from ssa_operator.reconcile.recreate.recreation import Recreation
 from ssa_operator.reconcile.recreate.rules import (
@@ -61,14 +61,13 @@ from ssa_operator.reconcile.recreate.rules import (
 )
 from ssa_operator.reconcile.replicas.requests import scale_paths
 from ssa_operator.reconcile.replicas.rules import OthersReplicas, others_replicas, with_replicas
-from ssa_operator.reconcile.step import FailureReason, Step
 from ssa_operator.schema.crd_schema import object_schema
 
 
 class ImmutableChange(Struct, frozen=True, kw_only=True):
     """An apply that the API server refused because an immutable field changed."""
 
-    step: Step
+    step: Child
     manifest: Manifest
     resource: Resource
     """How the cluster serves the object's kind."""
@@ -92,7 +91,7 @@ class ImmutableChange(Struct, frozen=True, kw_only=True):
 
 
 def immutable_change(
-    step: Step, manifest: Manifest, resource: Resource, error: ApiError, reconcile: Reconcile, note: str | None = None
+    step: Child, manifest: Manifest, resource: Resource, error: ApiError, reconcile: Reconcile, note: str | None = None
 ) -> ImmutableChange | None:
     """The immutable field that a refused apply changed, None if it was refused for another reason. `note` is what the
     message says of other managers.
@@ -111,7 +110,7 @@ def immutable_change(
     )
 
 
-async def recreate(change: ImmutableChange, reconcile: Reconcile) -> Outcome | Step:
+async def recreate(change: ImmutableChange, reconcile: Reconcile) -> Child:
     """Delete the object if its manifest allows that. If it is gone at once, returns the step that recreates it. Raises
     CredentialsError.
     """
@@ -122,7 +121,7 @@ async def recreate(change: ImmutableChange, reconcile: Reconcile) -> Outcome | S
         return replace(outcome, message=f"{_kept(change)}: {error}")
 
 
-async def _recreate(change: ImmutableChange, reconcile: Reconcile) -> Outcome | Step:
+async def _recreate(change: ImmutableChange, reconcile: Reconcile) -> Child:
     identity, recreation = change.manifest.identity, change.step.memory.recreation
     former = change.step.live
     if former is not None and was_left_by_former_parent(change.manifest, former):
@@ -145,7 +144,7 @@ async def _recreate(change: ImmutableChange, reconcile: Reconcile) -> Outcome | 
     paths = scale_paths(change.resource, reconcile.cluster)
     replicas = others_replicas(change.manifest, live, paths)
     checked = await _dry_run(change, live, reconcile, with_replicas(change.manifest, replicas, paths))
-    if isinstance(checked, Outcome):
+    if isinstance(checked, Child):
         return checked
     grown = grown_templates(change.manifest, live)
     if grown:
@@ -153,9 +152,8 @@ async def _recreate(change: ImmutableChange, reconcile: Reconcile) -> Outcome | 
         if too_small is not None:
             return too_small
     if reconcile.cluster.dry_run:
-        return Outcome(
-            step=replace(change.step, live=live),
-            result=Result.RECREATED,
+        return replace(change.step, live=live).ended(
+            Result.RECREATED,
             live=checked,
             message=f"{change.field} is immutable",
         )
@@ -164,7 +162,7 @@ async def _recreate(change: ImmutableChange, reconcile: Reconcile) -> Outcome | 
 
 async def _dry_run(
     change: ImmutableChange, live: LiveObject, reconcile: Reconcile, complete: Manifest
-) -> Outcome | LiveObject | None:
+) -> Child | LiveObject | None:
     """The outcome if a dry run refuses the new manifest or fails. If the manifest can be applied, the object that it
     would become, under another name; None where only the API server's answer to a real apply can show it. `complete` is
     the manifest with the number of replicas that others set.
@@ -186,7 +184,7 @@ async def _dry_run(
 
 async def _grow_volumes(
     change: ImmutableChange, live: LiveObject, grown: Mapping[str, str], reconcile: Reconcile
-) -> Outcome | None:
+) -> Child | None:
     """Grow the volumes of a StatefulSet to the size in its new template: all of them, or none.
 
     The API server decides whether they can grow (by allowVolumeExpansion of the StorageClass).
@@ -205,7 +203,7 @@ async def _grow_volumes(
     return None
 
 
-def _too_small(change: ImmutableChange, growth: Growth, error: ApiError) -> Outcome:
+def _too_small(change: ImmutableChange, growth: Growth, error: ApiError) -> Child:
     outcome = failed_request(change.step, error, change.location)
     message = (
         f"{_kept(change)}: {growth.claim.identity} can't grow from {growth.present} to {growth.storage}: "
@@ -216,7 +214,7 @@ def _too_small(change: ImmutableChange, growth: Growth, error: ApiError) -> Outc
 
 async def _delete(
     change: ImmutableChange, live: LiveObject, replicas: OthersReplicas | None, reconcile: Reconcile
-) -> Outcome | Step:
+) -> Child:
     identity, has_generated_values = live.identity, change.manifest.document.has_generated_values
     pending = Recreation(
         digest=change.manifest.digest,
@@ -270,5 +268,5 @@ def _kept(change: ImmutableChange) -> str:
     return f"{field} is immutable, and in spite of {annotation} the object is kept as it is"
 
 
-def _conflict(change: ImmutableChange, message: str) -> Outcome:
+def _conflict(change: ImmutableChange, message: str) -> Child:
     return failed_outcome(change.step, message, problem=FailureReason.CONFLICT, location=change.location)

@@ -27,11 +27,11 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.messages import bounded
 from ssa_operator.objects.source_location import field_text, parse_field
+from ssa_operator.reconcile.child import Child, FailureReason, Result
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.failures import causes_text, failed_outcome, location_of_error, refusals_of
 from ssa_operator.reconcile.field_changes import LeftField
 from ssa_operator.reconcile.field_conflicts.returned_fields import as_refused, dropped_fields, is_gone, returned_fields
-from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.recreate.rules import probe, refusal_is_about_trial
 from ssa_operator.reconcile.refusals.field_claims import Claim, claim
 from ssa_operator.reconcile.refusals.known_refusals import DENIAL_LIMIT, KnownRefusal, admission_notice, left_text
@@ -52,13 +52,12 @@ from ssa_operator.reconcile.refusals.rules import (
     with_kept,
 )
 from ssa_operator.reconcile.resync.unchanged import is_same_content
-from ssa_operator.reconcile.step import FailureReason, Step
 from ssa_operator.schema.crd_schema import object_schema
 
 
 async def answer_refusal(
-    step: Step, manifest: Manifest, resource: Resource, error: ApiError, reconcile: Reconcile
-) -> Step | Outcome | str | None:
+    step: Child, manifest: Manifest, resource: Resource, error: ApiError, reconcile: Reconcile
+) -> Child | str | None:
     """The step to apply instead, or the outcome, where the manifest is not at fault. Otherwise what the message about
     the refusal says of other managers; None for nothing. Raises ApiError and CredentialsError.
     """
@@ -90,8 +89,8 @@ async def answer_refusal(
 
 
 async def _answer_denial(
-    step: Step, manifest: Manifest, resource: Resource, error: ApiError, reconcile: Reconcile
-) -> Step | Outcome | None:
+    step: Child, manifest: Manifest, resource: Resource, error: ApiError, reconcile: Reconcile
+) -> Child | None:
     """The step to apply instead, where a webhook or a policy denies the way back of values that others moved."""
     assert step.live is not None
     refused = RefusedApply(
@@ -209,7 +208,7 @@ def _claimed(refused: RefusedApply, fields: Sequence[Path]) -> Claim:
     return claim(refused.live, refused.manifest.api_version, fields, refused.former)
 
 
-async def _carry_out(step: Step, trials: _Trials, chosen: tuple[Candidate, ...], answer: LiveObject) -> Step | Outcome:
+async def _carry_out(step: Child, trials: _Trials, chosen: tuple[Candidate, ...], answer: LiveObject) -> Child:
     """Claim the fields that make way. Returns the step that applies the manifest without the values that stay."""
     refused, reconcile = trials.refused, trials.reconcile
     dropped, kept = [each for each in chosen if each.kept is None], [each.kept for each in chosen if each.kept]
@@ -223,7 +222,7 @@ async def _carry_out(step: Step, trials: _Trials, chosen: tuple[Candidate, ...],
     if reconcile.cluster.dry_run:
         same = is_same_content(refused.live, answer)
         result = Result.UNCHANGED if same else Result.CONFIGURED
-        return Outcome(step=step, result=result, live=answer, message=drop_message(dropped))
+        return step.ended(result, live=answer, message=drop_message(dropped))
     if not dropped:
         return step
     identity = made.identity
@@ -235,12 +234,12 @@ async def _carry_out(step: Step, trials: _Trials, chosen: tuple[Candidate, ...],
         except ApiError as error:
             if error.conflict:
                 message = "was changed meanwhile; the operator tries again"
-                return Outcome(step=step, result=Result.WAITING, live=step.live, message=message, retryable=True)
+                return step.ended(Result.WAITING, live=step.live, message=message, retryable=True)
             raise
         return replace(step, live=reconcile.cluster.written(live, changed=False))
 
 
-def _blame_admission(step: Step, refused: RefusedApply, fresh: LiveObject | None, error: ApiError) -> Outcome:
+def _blame_admission(step: Child, refused: RefusedApply, fresh: LiveObject | None, error: ApiError) -> Child:
     """The outcome of an apply that admission changes: the object stays, and is as ready as it was if the manifest
     changes nothing else.
     """
@@ -250,7 +249,7 @@ def _blame_admission(step: Step, refused: RefusedApply, fresh: LiveObject | None
     known = KnownRefusal(digest=manifest.digest, uid=refused.live.uid, admission=text)
     step = replace(step, memory=replace(step.memory, refusal=known))
     if changes_nothing(refused, fresh):
-        return Outcome(step=step, result=Result.UNCHANGED, live=refused.live)
+        return step.ended(Result.UNCHANGED, live=refused.live)
     location = location_of_error(manifest, error)
     message = f"{step.identity}: the manifest can't be applied: {text}"
     outcome = failed_outcome(step, message, problem=FailureReason.APPLY_FAILED, location=location)
@@ -258,8 +257,8 @@ def _blame_admission(step: Step, refused: RefusedApply, fresh: LiveObject | None
 
 
 async def answer_returned_fields(
-    step: Step, manifest: Manifest, resource: Resource, reconcile: Reconcile
-) -> Step | Outcome | None:
+    step: Child, manifest: Manifest, resource: Resource, reconcile: Reconcile
+) -> Child | None:
     """The step to apply instead, or the outcome of a dry run, where fields that the manifest no longer has would be
     back after its apply. None if none would, or where nothing helps. Raises ApiError and CredentialsError.
     """

@@ -26,16 +26,15 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.objects.causes import Cause
 from ssa_operator.reconcile.act import run_all
+from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.impersonation.reviews import ANSWER_LIFETIME
-from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.parent_state import KindInputs, RepeatableResync, ResyncInputs
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.resync.repeatable import RepeatableApply, repeatable_applies
 from ssa_operator.reconcile.resync.unchanged import is_same_apply
 from ssa_operator.reconcile.settings import ApplyMode
 from ssa_operator.reconcile.status.report import Report
-from ssa_operator.reconcile.step import Action
 
 
 def resync_inputs(reconcile: Reconcile) -> ResyncInputs | None:
@@ -58,7 +57,7 @@ def repeatable_resync(
     reconcile: Reconcile,
     inputs: ResyncInputs | None,
     plan: Plan,
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[Child],
     report: Report,
 ) -> RepeatableResync | None:
     """What the next resync may repeat, after a reconcile that began with these inputs."""
@@ -148,16 +147,16 @@ def _shared(inputs: KindInputs) -> KindInputs:
     return inputs
 
 
-def with_repeated(outcomes: Sequence[Outcome], reconcile: Reconcile) -> tuple[Outcome, ...]:
+def with_repeated(outcomes: Sequence[Child], reconcile: Reconcile) -> tuple[Child, ...]:
     """The outcomes of a reconcile, with what its repeated applies changed before its render."""
     return tuple(
-        _with_repeated(outcome, *reconcile.repeated[outcome.step.identity])
-        if outcome.step.identity in reconcile.repeated and outcome.result is Result.UNCHANGED
+        _with_repeated(outcome, *reconcile.repeated[outcome.identity])
+        if outcome.identity in reconcile.repeated and outcome.result is Result.UNCHANGED
         else outcome
         for outcome in outcomes
     )
 
 
-def _with_repeated(outcome: Outcome, result: Result, warnings: tuple[str, ...]) -> Outcome:
-    step = replace(outcome.step, action=Action.APPLY, reason="this reconcile applies every manifest")
-    return replace(outcome, step=step, result=result, warnings=warnings)
+def _with_repeated(outcome: Child, result: Result, warnings: tuple[str, ...]) -> Child:
+    reason = "this reconcile applies every manifest"
+    return replace(outcome, action=Action.APPLY, reason=reason, result=result, warnings=warnings)

@@ -27,7 +27,7 @@ from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.manifest import MANAGED_BY_LABEL, Manifest
 from ssa_operator.objects.secret_fields import NO_SECRET_FIELDS, ParentSecrets, SecretFields
 from ssa_operator.objects.source_location import FieldPath, names_in, value_at
-from ssa_operator.reconcile.step import Step
+from ssa_operator.reconcile.child import Child
 
 HiddenPaths: TypeAlias = "frozenset[FieldPath]"
 """Fields of one object, with positions in its lists; what is below them is hidden with them."""
@@ -62,12 +62,12 @@ class ContentFields(Struct, frozen=True, kw_only=True):
 NO_CONTENT = ContentFields()
 
 
-def fields_of(step: Step, secrets: ParentSecrets) -> ContentFields:
+def fields_of(step: Child, secrets: ParentSecrets) -> ContentFields:
     """Where the child of a step holds content."""
     return _fields(step.identity, step.manifest, secrets)
 
 
-def fields_of_child(child: Identity, steps: Mapping[Identity, Step], secrets: ParentSecrets) -> ContentFields:
+def fields_of_child(child: Identity, steps: Mapping[Identity, Child], secrets: ParentSecrets) -> ContentFields:
     """Where a child holds content, by the steps of its parent; it may have none."""
     return _fields(child, steps[child].manifest if child in steps else None, secrets)
 

@@ -13,15 +13,14 @@ from msgspec.structs import replace
 from ssa_operator.kube.api.discovery import REQUEST_ERRORS
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.reconcile.child import Child, Result, waiting_outcome
 from ssa_operator.reconcile.current_reconcile import Reconcile
-from ssa_operator.reconcile.outcome import Outcome, Result, waiting_outcome
 from ssa_operator.reconcile.shared_ownership.rules import release_patch, released_outcome, vote_patch
-from ssa_operator.reconcile.step import Step
 
 OTHERS_TURN = "waits: another parent that shares it writes it, and the API server takes long to answer"
 
 
-async def record_vote(step: Step, uid: str, reconcile: Reconcile) -> LiveObject | None:
+async def record_vote(step: Child, uid: str, reconcile: Reconcile) -> LiveObject | None:
     """Record on a shared object what its owner renders now. Returns the object as it is then. If it changed meanwhile,
     its event requeues the parent, and any other failure leaves it to the next resync: the parent is in conflict anyway.
     """
@@ -40,7 +39,7 @@ async def record_vote(step: Step, uid: str, reconcile: Reconcile) -> LiveObject 
         return live
 
 
-async def release(step: Step, uid: str, resource: Resource, reconcile: Reconcile) -> LiveObject | Outcome:
+async def release(step: Child, uid: str, resource: Resource, reconcile: Reconcile) -> LiveObject | Child:
     """Give up an object that other parents share. Returns the outcome, or the object to delete if no other parent owns
     it. Raises ApiError, `conflict` if it changed meanwhile.
     """
@@ -50,7 +49,7 @@ async def release(step: Step, uid: str, resource: Resource, reconcile: Reconcile
             return waiting_outcome(step, live, OTHERS_TURN)
         current = await reconcile.client.find(resource, identity.name, identity.namespace)
         if current is None or live is None or current.uid != live.uid or not current.belongs_to(uid):
-            return Outcome(step=step, result=Result.PRUNED)
+            return step.ended(Result.PRUNED)
         outcome, patch = released_outcome(step, current, uid), release_patch(current, uid)
         if outcome is None or patch is None:
             return current

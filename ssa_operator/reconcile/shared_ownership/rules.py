@@ -43,9 +43,8 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest, may_own
 from ssa_operator.objects.shared_record import OWNERS_ANNOTATION, SharedRecord
 from ssa_operator.objects.source_location import field_text, first_difference
+from ssa_operator.reconcile.child import Child, FailureReason, Result
 from ssa_operator.reconcile.observed import Observed, ObservedParents
-from ssa_operator.reconcile.outcome import Outcome, Result
-from ssa_operator.reconcile.step import FailureReason, Step
 
 
 def with_owners(manifest: Manifest, live: LiveObject | None) -> Manifest:
@@ -93,7 +92,7 @@ def leave_patch(live: LiveObject, uid: str) -> bytes | None:
     return _patch(live, live.shared.limited_to(live.shared.others(uid)), references)
 
 
-def released_outcome(step: Step, live: LiveObject | None, uid: str) -> Outcome | None:
+def released_outcome(step: Child, live: LiveObject | None, uid: str) -> Child | None:
     """The outcome of a prune by which a parent gives up an object, None if no other parent owns it."""
     patch = None if live is None or live.shared is None else release_patch(live, uid)
     if live is None or patch is None:
@@ -103,7 +102,7 @@ def released_outcome(step: Step, live: LiveObject | None, uid: str) -> Outcome |
     metadata = {**metadata, **changed, "annotations": annotations}
     after = LiveObject.of({**live.body, "metadata": metadata})
     kept = replace(step, reason=f"{step.reason}; its other owners keep it")
-    return Outcome(step=kept, result=Result.CONFIGURED, live=after)
+    return kept.ended(Result.CONFIGURED, live=after)
 
 
 def owners_text(live: LiveObject, uids: Sequence[str], parents: ObservedParents) -> str:
@@ -151,7 +150,7 @@ def _patch(live: LiveObject, record: SharedRecord, references: Sequence[dict[str
 # Rows of the tables in reconcile.decide.
 
 
-def is_owned_otherwise(observed: Observed, step: Step) -> Step | None:
+def is_owned_otherwise(observed: Observed, step: Child) -> Child | None:
     """Refuses to share an object whose owners Kubernetes treats differently from this parent."""
     shared, record = step.wanted.shared, step.present.shared
     if shared is None or record is None:
@@ -171,7 +170,7 @@ def is_owned_otherwise(observed: Observed, step: Step) -> Step | None:
     return _in_conflict(step, f"is shared by {who}: {why}; give it another name")
 
 
-def is_rendered_differently(observed: Observed, step: Step) -> Step | None:
+def is_rendered_differently(observed: Observed, step: Child) -> Child | None:
     """Refuses a manifest that differs from what another owner of the object still renders."""
     shared, live = step.wanted.shared, step.present
     record = _owners(live, owned=step.wanted.owned)
@@ -197,7 +196,7 @@ def is_rendered_differently(observed: Observed, step: Step) -> Step | None:
     return replace(_in_conflict(step, why), vote=shared.digest)
 
 
-def gets_owner(_: Observed, step: Step) -> Step | None:
+def gets_owner(_: Observed, step: Child) -> Child | None:
     """Applies the manifest where the object doesn't have the parent as an owner yet, or has another form."""
     shared, live = step.wanted.shared, step.present
     if shared is None:
@@ -215,7 +214,7 @@ def _is_elsewhere(parent: Identity | None, live: LiveObject) -> bool:
     return parent is not None and not may_own(parent.namespace, live.identity.namespace)
 
 
-def _in_conflict(step: Step, why: str) -> Step:
+def _in_conflict(step: Child, why: str) -> Child:
     # A change of the object requeues the parents that were refused it.
     return replace(step.refused(why, FailureReason.CONFLICT), live=step.present, claimed_by_other=True)
 

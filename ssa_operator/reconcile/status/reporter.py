@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from ssa_operator.informers.informer import SYNC_DEADLINE
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.render_result import Rendered, StatusFields
+from ssa_operator.reconcile.child import Child
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.observed import Observed
-from ssa_operator.reconcile.outcome import Outcome
 from ssa_operator.reconcile.plan import Plan, render_history_after
 from ssa_operator.reconcile.render_turns import Postponed
 from ssa_operator.reconcile.renderer import judged, render_status
@@ -38,7 +38,7 @@ _STATUS_FOLLOWS = Verdict(ready=False, reason=ReadyReason.PROGRESSING.value, mes
 
 
 async def report_on_plan(
-    reconcile: Reconcile, plan: Plan, rendered: Rendered, outcomes: Sequence[Outcome], make: MakeReport
+    reconcile: Reconcile, plan: Plan, rendered: Rendered, outcomes: Sequence[Child], make: MakeReport
 ) -> Report:
     """The report after a plan was carried out. `rendered` is the whole render. Raises Postponed."""
     with status_may_follow(reconcile, make):
@@ -54,7 +54,7 @@ async def report_on_plan(
 
 
 async def with_status_fields(
-    reconcile: Reconcile, rendered: Rendered, outcomes: Iterable[Outcome], make: MakeReport
+    reconcile: Reconcile, rendered: Rendered, outcomes: Iterable[Child], make: MakeReport
 ) -> Report:
     """The report with the fields of the author's status template. Raises Postponed."""
     children = [outcome.live for outcome in outcomes if outcome.live is not None]
@@ -84,7 +84,7 @@ def status_may_follow(reconcile: Reconcile, make: MakeReport) -> Iterator[None]:
         raise
 
 
-def scheduled(reconcile: Reconcile, observed: Observed, outcomes: Sequence[Outcome], report: Report) -> Report:
+def scheduled(reconcile: Reconcile, observed: Observed, outcomes: Sequence[Child], report: Report) -> Report:
     """The report with the time of the next reconcile: when a promise needs one, or when another shard's parent may
     have released an object.
     """
@@ -92,7 +92,7 @@ def scheduled(reconcile: Reconcile, observed: Observed, outcomes: Sequence[Outco
     report = after_sync(reconcile, observed, report)
     if reconcile.guessed:
         report = due_at(report, now + GUESS_PAUSE)
-    if any(outcome.step.owner_in_other_shard for outcome in outcomes):
+    if any(outcome.owner_in_other_shard for outcome in outcomes):
         report = due_at(report, now + REMEMBERED_SECONDS)
     return report
 

@@ -30,9 +30,9 @@ from ssa_operator.objects.json_codec import encode, encoded_once
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import StatusFields
 from ssa_operator.objects.status_diff import differs
+from ssa_operator.reconcile.child import Result
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.impersonation.reviews import ANSWER_LIFETIME
-from ssa_operator.reconcile.outcome import Result
 from ssa_operator.reconcile.parent_records.lost_records import NO_NOTICE
 from ssa_operator.reconcile.parent_state import ParentState
 from ssa_operator.reconcile.status.author_status import AuthorStatus, undeclared_fields
@@ -183,7 +183,7 @@ def emit_events(reconcile: Reconcile, report: Report) -> None:
     parent, before = reconcile.parent, reconcile.state.status.report
     new = events(before, parent.live, report, shown=parent.shows_conditions)
     for outcome, why in newly_kept(before, report):
-        log.warning("%s: %s: %s", reconcile.key, outcome.step.identity, kept_text(why))
+        log.warning("%s: %s: %s", reconcile.key, outcome.identity, kept_text(why))
     if before is None and parent.unreported:
         new = (status_undeclared(parent.unreported), *new)
     reconcile.cluster.recorder.emit(parent.live, new)

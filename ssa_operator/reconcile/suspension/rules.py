@@ -19,9 +19,8 @@ from ssa_operator.objects.annotations import PREFIX
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import bounded
 from ssa_operator.objects.predicate import Predicate
-from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.plan import Plan
-from ssa_operator.reconcile.step import Action, Step
 
 ANNOTATION = f"{PREFIX}suspend"
 """The annotation that suspends a parent while it is `"true"`: the operator applies and deletes nothing. Only `"false"`
@@ -70,12 +69,12 @@ def _variables(body: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def outcomes_while_suspended(plan: Plan) -> tuple[Outcome, ...]:
+def outcomes_while_suspended(plan: Plan) -> tuple[Child, ...]:
     """The outcome of each step if none is carried out: its object stays unchanged, or stays absent."""
     return tuple(_outcome(step, plan) for step in plan.steps)
 
 
-def _outcome(step: Step, plan: Plan) -> Outcome:
+def _outcome(step: Child, plan: Plan) -> Child:
     live = step.live
     if live is None:
         # The step of a refused manifest has no object, but an earlier apply may have created one.
@@ -88,4 +87,4 @@ def _outcome(step: Step, plan: Plan) -> Outcome:
         # The objects of a template that fails or waits count like all other children.
         step = replace(step, action=Action.UNCHANGED)
     message = "" if live is not None else "does not exist; it is applied when the parent is resumed"
-    return Outcome(step=step, result=Result.UNCHANGED, live=live, message=message)
+    return step.ended(Result.UNCHANGED, live=live, message=message)

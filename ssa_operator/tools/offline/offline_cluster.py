@@ -31,6 +31,7 @@ from ssa_operator.objects.render_result import Document, Rendered, RenderProblem
 from ssa_operator.objects.secret_fields import is_secret
 from ssa_operator.objects.source_location import FieldPath, SourceLocation
 from ssa_operator.operator.process.streams import CommandError
+from ssa_operator.reconcile.child import Child
 from ssa_operator.reconcile.child_needs import named_objects, rendered_kinds
 from ssa_operator.reconcile.object_claims import objects_applied
 from ssa_operator.reconcile.observation import make_observed
@@ -38,7 +39,6 @@ from ssa_operator.reconcile.observed import Observed, ObservedChildren, Observed
 from ssa_operator.reconcile.parent_records.rules import identity_key
 from ssa_operator.reconcile.plan import steps_of
 from ssa_operator.reconcile.status.conditions import timestamp
-from ssa_operator.reconcile.step import Step
 from ssa_operator.rendering.determinism import verified
 from ssa_operator.rendering.folder.loaded_folders import Folder, Sources
 from ssa_operator.rendering.render import render, render_status
@@ -157,7 +157,7 @@ class OfflineParent(Struct, frozen=True, kw_only=True):
     rendered: Rendered
     status: StatusFields
     """The fields of its `_status.yaml.j2`."""
-    steps: tuple[Step, ...]
+    steps: tuple[Child, ...]
     """A step for each document and wait, finalize hooks included."""
 
     @property

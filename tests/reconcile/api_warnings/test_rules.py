@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from ssa_operator.reconcile import promises
+from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.child_memory import ChildMemories
-from ssa_operator.reconcile.outcome import Outcome, Result
-from ssa_operator.reconcile.step import Action, Step
 from tests.objects.example_objects import config_map_identity
 
 
-def applied(name: str, *warnings: str) -> Outcome:
-    step = Step(action=Action.APPLY, identity=config_map_identity(name))
-    return Outcome(step=step, result=Result.CONFIGURED, warnings=warnings)
+def applied(name: str, *warnings: str) -> Child:
+    step = Child(action=Action.APPLY, identity=config_map_identity(name))
+    return step.ended(Result.CONFIGURED, warnings=warnings)
 
 
-def after(memories: ChildMemories, *outcomes: Outcome) -> ChildMemories:
+def after(memories: ChildMemories, *outcomes: Child) -> ChildMemories:
     return promises.after(memories, outcomes, now=0.0)
 
 

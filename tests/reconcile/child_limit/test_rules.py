@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ssa_operator.objects.identity import GroupKind
+from ssa_operator.reconcile.child import Action, FailureReason
 from ssa_operator.reconcile.feedback_loops.change_bucket import ChangeBucket
 from ssa_operator.reconcile.plan import make_plan
-from ssa_operator.reconcile.step import Action, FailureReason
 from tests.objects.example_objects import actions, child, config_map, observed, rendered
 
 NOW = 1_767_268_800.0

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
+from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.feedback_loops.change_bucket import CAPACITY
-from ssa_operator.reconcile.outcome import Outcome, Result
-from ssa_operator.reconcile.step import Action
 from tests.operator.harness import (
     ECHOES,
     Desk,
@@ -26,7 +25,7 @@ from tests.operator.harness import (
 pytestmark = pytest.mark.cluster
 
 
-def outcomes(running: Running) -> list[Outcome]:
+def outcomes(running: Running) -> list[Child]:
     return [each for report in running.reports for each in report.outcomes]
 
 
@@ -80,7 +79,7 @@ async def test_a_feedback_loop_is_slowed_down_and_named_and_the_parents_changes_
         named = changes_each_time(desk, "web-e", reads.format(namespace=desk.namespace))
         await desk.until(ECHOES, "web", says(named))
         await desk.until_event("EndlessChange", named)
-        applied = [each.step.identity.name for each in outcomes(running) if each.step.action is Action.APPLY]
+        applied = [each.identity.name for each in outcomes(running) if each.action is Action.APPLY]
         assert "web-plain" in applied
         assert applied.count("web-plain") <= 2
         assert applied.count("web-e") < 20
@@ -137,8 +136,8 @@ async def test_a_growth_by_others_that_a_template_follows_is_no_loop(
             await desk.until("deployments.apps", "web", follows(replicas))
         await desk.apply(echo("web", 30))
         await desk.until("deployments.apps", "web", follows(30))
-        assert not [each for each in outcomes(running) if each.step.feedback_loop]
-        assert not [each for each in outcomes(running) if each.step.conflict]
+        assert not [each for each in outcomes(running) if each.feedback_loop]
+        assert not [each for each in outcomes(running) if each.conflict]
 
 
 async def test_a_template_that_follows_an_object_of_others_is_no_loop(desk: Desk, operate: Operate) -> None:
@@ -149,7 +148,7 @@ async def test_a_template_that_follows_an_object_of_others_is_no_loop(desk: Desk
         for number in range(2 * CAPACITY):
             await desk.patch("configmaps", "settings", data={"x": str(number)})
             await desk.until("configmaps", "web-e", holds(x=str(number)))
-        assert not [each for each in outcomes(running) if each.step.feedback_loop]
+        assert not [each for each in outcomes(running) if each.feedback_loop]
 
 
 def exceeds(number: int) -> Callable[[dict[str, Any]], bool]:
@@ -170,7 +169,7 @@ async def test_a_growth_by_others_hides_no_loop(desk: Desk, operate: Operate) ->
             await desk.patch("configmaps", "web-e", data={"x": str(1000 * number)})
             await desk.until("configmaps", "web-e", exceeds(1000 * number))
         await desk.until(ECHOES, "web", says(named))
-        applied = [each.step.identity.name for each in outcomes(running) if each.step.action is Action.APPLY]
+        applied = [each.identity.name for each in outcomes(running) if each.action is Action.APPLY]
         assert applied.count("web-e") < 20
 
 
@@ -189,7 +188,7 @@ async def test_a_loop_through_the_children_of_two_parents_is_slowed_down_and_nam
             named = changes_each_time(desk, f"{one}-e", f"ConfigMap {desk.namespace}/{other}-e")
             await desk.until(ECHOES, one, says(named))
             await desk.until_event("EndlessChange", named)
-        applied = [each.step.identity.name for each in outcomes(running) if each.step.action is Action.APPLY]
+        applied = [each.identity.name for each in outcomes(running) if each.action is Action.APPLY]
         assert applied.count("web-a-e") < 20
 
         await desk.apply(echo("web-a", 3))
@@ -212,7 +211,7 @@ async def test_a_loop_through_the_statuses_of_two_parents_is_slowed_down_and_nam
         for one, reads in (("web-a", "web-b"), ("web-b", "web-a")):
             named = changes_each_time(desk, f"{one}-e", f"Echo {desk.namespace}/{reads}")
             await desk.until(ECHOES, one, says(named))
-        applied = [each.step.identity.name for each in outcomes(running) if each.result is Result.CONFIGURED]
+        applied = [each.identity.name for each in outcomes(running) if each.result is Result.CONFIGURED]
         assert applied.count("web-a-e") < 20
 
         await desk.apply(echo("web-a", 3))
@@ -236,7 +235,7 @@ async def test_ever_new_names_are_slowed_down_and_named(desk: Desk, operate: Ope
         named = "the templates give a ConfigMap a new name each time"
         await desk.until(ECHOES, "web", lambda body: named in ready_condition(body).get("message", ""))
         await desk.until_event("EndlessChange", named)
-        created = [each.step.identity.name for each in outcomes(running) if each.result is Result.CREATED]
+        created = [each.identity.name for each in outcomes(running) if each.result is Result.CREATED]
         assert len(created) < 20
 
         await desk.apply(echo("web", 3))

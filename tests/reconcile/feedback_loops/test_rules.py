@@ -17,13 +17,12 @@ from ssa_operator.objects.live_object import MANAGER, LiveObject
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.render_result import Dependency, Document, Rendered
 from ssa_operator.reconcile import promises
+from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.child_memory import NO_MEMORY, ChildMemories, ChildMemory
 from ssa_operator.reconcile.feedback_loops.change_bucket import CAPACITY, REFILL, ChangeBucket
 from ssa_operator.reconcile.observed import ApplyScope, ObservedParents
-from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.plan import make_plan
 from ssa_operator.reconcile.resync.unchanged import apply_record
-from ssa_operator.reconcile.step import Action, Step
 from tests.objects.example_objects import (
     actions,
     child,
@@ -52,11 +51,11 @@ def manifest(*queries: Question, after: bool = False, **data: str) -> Manifest:
     return structs.replace(plain, document=reading("a", *queries, after=after, **data))
 
 
-def changed(wanted: Manifest, before: LiveObject | None = None, **step: Any) -> Outcome:
+def changed(wanted: Manifest, before: LiveObject | None = None, **step: Any) -> Child:
     """An apply that changed the child, or created it."""
     result = Result.CREATED if before is None else Result.CONFIGURED
-    taken = Step(action=Action.APPLY, identity=A, manifest=wanted, live=before, **step)
-    return Outcome(step=taken, result=result, live=owning("x", x="2"))
+    taken = Child(action=Action.APPLY, identity=A, manifest=wanted, live=before, **step)
+    return taken.ended(result, live=owning("x", x="2"))
 
 
 def owning(*fields: str, **data: str) -> LiveObject:
@@ -69,7 +68,7 @@ def owning(*fields: str, **data: str) -> LiveObject:
 APPLIED = ChildMemory(applied=apply_record(manifest(ITSELF), owning("x", x="1")))
 
 
-def counts(outcome: Outcome, row: ChildMemory = APPLIED, **parents: Any) -> bool:
+def counts(outcome: Child, row: ChildMemory = APPLIED, **parents: Any) -> bool:
     memories = ChildMemories(by_child={A: row})
     found = promises.after(memories, [outcome], ObservedParents(**parents), now=NOW).of(A).changes
     assert found is None or found.left == CAPACITY - 1
@@ -175,7 +174,7 @@ def test_only_the_child_in_the_loop_is_delayed_and_only_until_its_pause_is_over(
     }
     documents = Rendered(documents=(reading("a", *queries, new="1"), reading("b")))
 
-    def planned(now: float, *own: LiveObject) -> list[Step]:
+    def planned(now: float, *own: LiveObject) -> list[Child]:
         return list(make_plan(observed(*own, monotonic=now, apply_scope=ApplyScope.ALL, **memory), documents).steps)
 
     paused = planned(NOW + REFILL - 1, live)
@@ -198,8 +197,8 @@ def names_after(times: int, *dropped: str, gap: float = 1.0) -> Mapping[GroupKin
         created = config_map_identity(f"new-{number}")
         applied = {config_map_identity(name): APPLIED for name in dropped}
         memories = ChildMemories(by_child=applied, new_names=memories.new_names)
-        step = Step(action=Action.APPLY, identity=created, manifest=made(config_map(created.name)))
-        done = Outcome(step=step, result=Result.CREATED, live=child(created.name))
+        step = Child(action=Action.APPLY, identity=created, manifest=made(config_map(created.name)))
+        done = step.ended(Result.CREATED, live=child(created.name))
         memories = promises.after(memories, [done], now=NOW + number * gap)
     return memories.new_names
 
@@ -211,8 +210,8 @@ def test_names_that_are_added_do_not_count() -> None:
 def test_a_name_that_takes_the_place_of_another_one_counts_also_after_a_pause() -> None:
     assert names_after(CAPACITY, "old")[KIND].is_slowed_down(NOW + CAPACITY)
     memories = ChildMemories(new_names={KIND: EMPTY})
-    step = Step(action=Action.APPLY, identity=A, manifest=made(config_map("a")))
-    done = Outcome(step=step, result=Result.CREATED, live=child("a"))
+    step = Child(action=Action.APPLY, identity=A, manifest=made(config_map("a")))
+    done = step.ended(Result.CREATED, live=child("a"))
     # The child with the former name was pruned during the pause.
     assert promises.after(memories, [done], now=NOW + REFILL).new_names[KIND].is_empty(NOW + REFILL)
 

@@ -14,6 +14,7 @@ from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.render_result import Dependency, Rendered, Wait, WaitTarget
 from ssa_operator.objects.source_location import SourceLocation
+from ssa_operator.reconcile.child import Action
 from ssa_operator.reconcile.finalization.ending_namespaces import EndingNamespace
 from ssa_operator.reconcile.finalization.rules import (
     DeletionContext,
@@ -22,7 +23,6 @@ from ssa_operator.reconcile.finalization.rules import (
 )
 from ssa_operator.reconcile.parent_records.rules import ParentRecords, parent_records_body
 from ssa_operator.reconcile.parent_records.rules import read_parent_records as read_records
-from ssa_operator.reconcile.step import Action
 from tests.objects.example_objects import PARENT_UID, document, observed, parent
 
 JOB = GroupKind("batch", "Job")

@@ -17,12 +17,12 @@ from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Rendered
+from ssa_operator.reconcile.child import Action
 from ssa_operator.reconcile.finalization.deletion_cycles import CRD, NAMESPACE, may_wait_for_parents
 from ssa_operator.reconcile.finalization.rules import DeletionContext, Finalization, make_finalization
 from ssa_operator.reconcile.nested_parents.ancestors import Ancestors
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.plan import make_plan
-from ssa_operator.reconcile.step import Action
 from tests.objects.example_objects import observed, parent, rendered
 from tests.reconcile.finalization.deletions import NOW, live, space
 

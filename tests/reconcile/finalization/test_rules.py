@@ -13,15 +13,14 @@ from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import MANAGER
 from ssa_operator.objects.render_result import Rendered, StatusFields
+from ssa_operator.reconcile.child import Action, Result
 from ssa_operator.reconcile.finalization.rules import (
     DeletionContext,
     advances_deletion,
     make_finalization,
 )
-from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.status.report import make_deletion_report
-from ssa_operator.reconcile.step import Action
 from tests.objects.example_objects import OTHER_UID, PARENT_UID, observed, parent
 from tests.reconcile.finalization.deletions import (
     COMPLETE,
@@ -196,7 +195,7 @@ def test_another_reconcile_follows_at_once_only_where_the_apply_of_a_hook_return
 ) -> None:
     step = Cluster(ParentRecords(has_finalizer=True), {}, ("h",)).plan().plan.steps[0]
     assert step.action is Action.APPLY
-    assert advances_deletion([Outcome(step=step, result=result, live=live(job("h"), status))], NOW) is follows
+    assert advances_deletion([step.ended(result, live=live(job("h"), status))], NOW) is follows
 
 
 def test_another_reconcile_follows_at_once_where_an_object_was_deleted_and_not_where_nothing_was_done() -> None:
@@ -205,8 +204,8 @@ def test_another_reconcile_follows_at_once_where_an_object_was_deleted_and_not_w
         {each: live(each) for each in (space("s"), space("t"))},
     )
     second, first = cluster.plan().plan.steps
-    deleted = Outcome(step=second, result=Result.PRUNED)
-    kept = Outcome(step=first, result=Result.UNCHANGED, live=first.live)
+    deleted = second.ended(Result.PRUNED)
+    kept = first.ended(Result.UNCHANGED, live=first.live)
     assert (second.action, first.action) == (Action.PRUNE, Action.KEEP)
     assert advances_deletion([deleted, kept], NOW)
     assert not advances_deletion([kept], NOW)
@@ -217,4 +216,4 @@ def test_a_hook_that_is_done_causes_no_second_reconcile() -> None:
         ParentRecords(has_finalizer=True), {job("h"): live(job("h"), COMPLETE), space("s"): live(space("s"))}, ("h",)
     )
     steps = cluster.plan().plan.steps
-    assert not advances_deletion([Outcome(step=each, result=Result.UNCHANGED, live=each.live) for each in steps], NOW)
+    assert not advances_deletion([each.ended(Result.UNCHANGED, live=each.live) for each in steps], NOW)

@@ -9,7 +9,7 @@ import pytest
 
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.readiness import Readiness, readiness
-from ssa_operator.reconcile import step as step_module
+from ssa_operator.reconcile import child as child_module
 from tests.operator.harness import ECHOES, Desk, Operate, echo, entries, not_ready_because, only
 
 pytestmark = pytest.mark.cluster
@@ -169,7 +169,7 @@ async def test_the_readiness_of_many_new_children_is_judged_a_few_times_each(
     async with operate(templates=only(templates, many=MANY)) as running:
         await desk.apply_until_ready(echo("web"))
         running.forget()
-        monkeypatch.setattr(step_module, "readiness", counted)
+        monkeypatch.setattr(child_module, "readiness", counted)
         await desk.apply_until_ready(echo("web", 2))
         await desk.gone("configmaps", "web-1-59")
         await desk.gone("configmaps", "web-1-59-reader")

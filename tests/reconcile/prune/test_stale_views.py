@@ -16,9 +16,8 @@ from ssa_operator.kube.api.request import ApplyOptions
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.reconcile.outcome import Outcome
+from ssa_operator.reconcile.child import Action, Child
 from ssa_operator.reconcile.settings import ApplyMode
-from ssa_operator.reconcile.step import Action
 from tests.devcluster.waiting import until
 from tests.operator.harness import (
     ECHOES,
@@ -54,8 +53,8 @@ def versions(templates: Path) -> Path:
     return only(templates, named=named, frozen=frozen, plain=map_template("plain", x="spec.replicas"))
 
 
-def is_prune(outcome: Outcome) -> bool:
-    return outcome.step.action is Action.PRUNE and outcome.step.identity.name == "web-named-1"
+def is_prune(outcome: Child) -> bool:
+    return outcome.action is Action.PRUNE and outcome.identity.name == "web-named-1"
 
 
 async def test_nothing_is_deleted_or_recreated_by_an_old_view_of_the_parent(
@@ -334,8 +333,8 @@ async def test_nothing_is_deleted_by_an_old_view_in_which_a_child_is_absent(
         assert uid(await desk.read("secrets", "web-extra")) == uid(extra)
 
 
-def is_kept_extra(outcome: Outcome) -> bool:
-    step = outcome.step
+def is_kept_extra(outcome: Child) -> bool:
+    step = outcome
     return step.action is Action.PRUNE and step.identity.name == "web-extra" and "has changed since" in outcome.message
 
 

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.compression import Examples
 from ssa_operator.objects.render_result import RenderProblem
+from ssa_operator.reconcile.child import Child, Result
 from ssa_operator.reconcile.field_conflicts.history import ConflictHistory, DatedChange, ForeignChange
 from ssa_operator.reconcile.observed import ApplyScope
-from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.plan import Plan, make_plan
 from ssa_operator.reconcile.recreate.recreation import Recreation
@@ -32,9 +32,9 @@ def _plan(*, problems: tuple[RenderProblem, ...] = (), body: dict[str, Any] | No
     return make_plan(observed(live, **(known | changes)), rendered(body, problems=problems))
 
 
-def _outcomes(plan: Plan, **changes: Any) -> list[Outcome]:
+def _outcomes(plan: Plan, **changes: Any) -> list[Child]:
     """The outcomes of applies that changed nothing."""
-    unchanged = [Outcome(step=step, result=Result.UNCHANGED, live=step.live) for step in plan.steps]
+    unchanged = [step.ended(Result.UNCHANGED, live=step.live) for step in plan.steps]
     return [replace(outcome, **changes) for outcome in unchanged]
 
 

@@ -20,10 +20,10 @@ from ssa_operator.kube.api.client import Applied
 from ssa_operator.kube.api.errors import ApiError, ErrorStatus
 from ssa_operator.objects.identity import Identity
 from ssa_operator.reconcile.adoption.rules import only_to_known
+from ssa_operator.reconcile.child import Result
 from ssa_operator.reconcile.child_needs import named_objects
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.observe import _observed
-from ssa_operator.reconcile.outcome import Result
 from ssa_operator.reconcile.parent_state import ResyncInputs
 from ssa_operator.reconcile.plan import make_plan
 from ssa_operator.reconcile.renderer import RenderedObjects, parent_view

@@ -1,7 +1,8 @@
-"""What a reconcile does with one child, and why.
+"""One child in a reconcile, as one row: what it is, what is done with it and why, and what became of it.
 
 Promises:
 - Status, Events, logs, diff, tree and dry run report the reason of this one value, in the same words.
+- A failure is a value like any other. It names the error, the template line, and whether a retry may help.
 """
 
 from __future__ import annotations
@@ -38,6 +39,24 @@ class Action(StrEnum):
     REFUSE = "Refuse"
 
 
+class Result(StrEnum):
+    """What became of a child when its step was carried out."""
+
+    PLANNED = "planned"
+    """It is not carried out yet."""
+    CREATED = "created"
+    CONFIGURED = "configured"
+    UNCHANGED = "unchanged"
+    RECREATED = "recreated"
+    PRUNED = "pruned"
+    WAITING = "waiting"
+    FAILED = "failed"
+
+
+CHANGED = frozenset({Result.CREATED, Result.CONFIGURED, Result.RECREATED})
+"""The results of a step that created or changed an object."""
+
+
 class FailureReason(StrEnum):
     """Why a step is refused or fails; the reasons of the condition Ready."""
 
@@ -55,8 +74,10 @@ class FailureReason(StrEnum):
     """The API server refused an apply. The message has its answer, and the template line that wrote the field."""
 
 
-class Step(Struct, frozen=True, kw_only=True):
-    """One child: the action and its reason, which can stand in a status."""
+class Child(Struct, frozen=True, kw_only=True):
+    """One child. `observe` and `render` give its manifest, object and memory, `decide` its action and reason, which can
+    stand in a status, and `act` its result.
+    """
 
     action: Action
     identity: Identity
@@ -66,10 +87,10 @@ class Step(Struct, frozen=True, kw_only=True):
     live: LiveObject | None = None
     """The object as it is now."""
     location: SourceLocation | None = None
-    """The template line of the manifest."""
+    """The template line of the manifest, or of its field that failed. None where nothing is rendered."""
 
     problem: FailureReason | None = None
-    """Why it is refused."""
+    """Why it is refused or failed, for the condition Ready."""
     needs_permission: bool = False
     """Whether a refused step succeeds only after an administrator grants a permission."""
     claimed_by_other: bool = False
@@ -117,6 +138,28 @@ class Step(Struct, frozen=True, kw_only=True):
     ready_when: Predicate | None = None
     """The rule of readiness of a manifest that can't be rendered yet."""
 
+    result: Result = Result.PLANNED
+    """What became of it."""
+    before: LiveObject | None = None
+    """The object as it was planned for; `live` is what it became."""
+    message: str = ""
+    """What it waits for, or why it failed."""
+    retryable: bool = False
+    """Whether a retry may help without a change by a user."""
+    denied: bool = False
+    """Whether admission refuses it: a quota, a policy or another plugin. A retry may help, because no event tells when
+    the quota is free."""
+    retry_after: float = 0.0
+    """The seconds that the API server asked to wait before a retry."""
+    warnings: tuple[str, ...] = ()
+    """The API server's warnings."""
+    counted: bool = False
+    """Whether the apply changed nothing, and the API server counted it as a change."""
+    cause: str = ""
+    """Why the object isn't ready, as its pods show it; '' where its own status is all that is known."""
+    hides_status: bool = False
+    """Whether the messages in the object's status are not shown, because they may quote a Secret's content."""
+
     @property
     def wanted(self) -> Manifest:
         """The manifest of a step that has one."""
@@ -136,24 +179,63 @@ class Step(Struct, frozen=True, kw_only=True):
         instructions = self.manifest.instructions
         return ApplyPolicy.ALWAYS if instructions.finalize else instructions.apply
 
-    def applied(self, reason: str, *, unchanged: bool = False) -> Step:
+    def applied(self, reason: str, *, unchanged: bool = False) -> Child:
         return replace(self, reason=reason, unchanged=unchanged)
 
-    def left_unchanged(self, reason: str, *, unchanged: bool = False) -> Step:
+    def left_unchanged(self, reason: str, *, unchanged: bool = False) -> Child:
         return replace(self, action=Action.UNCHANGED, reason=reason, unchanged=unchanged)
 
-    def kept(self, reason: str) -> Step:
+    def kept(self, reason: str) -> Child:
         return replace(self, action=Action.KEEP, reason=reason)
 
-    def waiting(self, reason: str) -> Step:
+    def waiting(self, reason: str) -> Child:
         return replace(self, action=Action.WAIT, reason=reason)
 
-    def recreated(self, reason: str) -> Step:
+    def recreated(self, reason: str) -> Child:
         return replace(self, action=Action.RECREATE, reason=reason)
 
-    def refused(self, reason: str, problem: FailureReason = FailureReason.INVALID_MANIFEST) -> Step:
+    def refused(self, reason: str, problem: FailureReason = FailureReason.INVALID_MANIFEST) -> Child:
         """The step of a manifest that breaks a rule, or whose object the operator leaves to others."""
         return refused_step(self.identity, reason, self.wanted.document, problem)
+
+    def ended(
+        self,
+        result: Result,
+        *,
+        live: LiveObject | None = None,
+        message: str = "",
+        problem: FailureReason | None = None,
+        retryable: bool = False,
+        denied: bool = False,
+        retry_after: float = 0.0,
+        location: SourceLocation | None = None,
+        warnings: tuple[str, ...] = (),
+    ) -> Child:
+        """The child after it was carried out; `location` is the template line of the field that failed."""
+        return replace(
+            self,
+            result=result,
+            before=self.live if self.result is Result.PLANNED else self.before,
+            live=live,
+            message=message,
+            problem=problem or self.problem,
+            retryable=retryable,
+            denied=denied,
+            retry_after=retry_after,
+            location=location or self.location,
+            warnings=warnings,
+        )
+
+    @property
+    def again(self) -> Child:
+        """The child as it was before its manifest was applied."""
+        location = self.location if self.manifest is None else self.manifest.document.location
+        return replace(self, result=Result.PLANNED, live=self.before, problem=None, location=location)
+
+    @property
+    def gone(self) -> bool:
+        """Whether the parent no longer has the object: it was deleted, or other parents keep it."""
+        return self.result is Result.PRUNED or (self.action is Action.PRUNE and self.result is Result.CONFIGURED)
 
     @property
     def creates(self) -> bool:
@@ -178,12 +260,12 @@ class Step(Struct, frozen=True, kw_only=True):
 
 def refused_step(
     identity: Identity, reason: str, document: Document, problem: FailureReason = FailureReason.INVALID_MANIFEST
-) -> Step:
+) -> Child:
     """The step of a document that is not applied; `reason` follows its name."""
-    return Step(action=Action.REFUSE, identity=identity, reason=reason, problem=problem, location=document.location)
+    return Child(action=Action.REFUSE, identity=identity, reason=reason, problem=problem, location=document.location)
 
 
-def without_creations(steps: Iterable[Step], reason: str) -> list[Step]:
+def without_creations(steps: Iterable[Child], reason: str) -> list[Child]:
     """The steps. Those that would create an object are refused with a reason, which follows the child's name."""
     return [
         replace(step, action=Action.REFUSE, reason=reason, problem=FailureReason.INVALID_MANIFEST)
@@ -191,3 +273,8 @@ def without_creations(steps: Iterable[Step], reason: str) -> list[Step]:
         else step
         for step in steps
     ]
+
+
+def waiting_outcome(step: Child, live: LiveObject | None, message: str) -> Child:
+    """The outcome of a step that the next reconcile tries again."""
+    return step.ended(Result.WAITING, live=live, message=message, retryable=True)
