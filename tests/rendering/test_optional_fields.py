@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -69,7 +70,7 @@ def test_a_child_that_is_not_ready_is_waited_for() -> None:
 
 
 def test_a_schema_says_which_fields_are_optional() -> None:
-    fields = {"size": {}, "zone": {}, "items": {"items": {"properties": {"a": {}}}}}
+    fields: dict[str, Any] = {"size": {}, "zone": {}, "items": {"items": {"properties": {"a": {}}}}}
     crd = {"properties": {"spec": {"required": ["size"], "properties": fields}}}
     for path, optional in (
         (("spec",), True),

@@ -247,7 +247,7 @@ class UnknownValue(Missing):
 
     _fail = _fail_with_undefined_error = __call__ = __str__ = _raise_awaited()
     __int__ = __float__ = __complex__ = __index__ = _raise_awaited()
-    __bool__ = __contains__ = _is_false
+    __bool__ = __contains__ = _is_false  # type: ignore[assignment]  # a missing field of the parent is never false
     __len__ = _raise_awaited(lambda: 0)
     __iter__ = _raise_awaited(lambda: iter(()))
     __getitem__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __pos__ = __neg__ = _unknown_result()
