@@ -31,8 +31,8 @@ from ssa_operator.objects.cluster_view import (
 )
 from ssa_operator.objects.identity import GroupKind, Identity, join_api_version
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.reconcile.account_view import AccountView
 from ssa_operator.reconcile.apply_once.rules import is_done
+from ssa_operator.reconcile.impersonation import AccountView
 
 
 class ParentView(Struct, frozen=True, kw_only=True, dict=True):

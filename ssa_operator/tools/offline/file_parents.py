@@ -42,13 +42,12 @@ from ssa_operator.reconcile.child import FailureReason, Result
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.observation import RECONCILE_AT
 from ssa_operator.reconcile.observe import observe
-from ssa_operator.reconcile.observed import Observed
+from ssa_operator.reconcile.observed import Observed, RenderHistory
 from ssa_operator.reconcile.parent_records.requests import without_unrecordable
 from ssa_operator.reconcile.parent_state import Parents, ParentState
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.planner import plan_parent
 from ssa_operator.reconcile.reconciler import Reconciled, Reconciler
-from ssa_operator.reconcile.render_history import RenderHistory
 from ssa_operator.reconcile.secrets.redacted_report import redacted_error
 from ssa_operator.reconcile.status.report import Report
 from ssa_operator.tools.offline.parent_files import apply_parent, folder_of

@@ -40,16 +40,15 @@ from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.finalization.rules import Finalization
 from ssa_operator.reconcile.observe import observe
-from ssa_operator.reconcile.observed import Observed
+from ssa_operator.reconcile.observed import Observed, RenderHistory
 from ssa_operator.reconcile.parent_records.requests import without_unrecordable
 from ssa_operator.reconcile.parent_records.rules import unreadable_records_message
 from ssa_operator.reconcile.parent_state import Parents, ParentState
 from ssa_operator.reconcile.plan import Plan, steps_of
 from ssa_operator.reconcile.planner import plan_deletion, plan_parent
-from ssa_operator.reconcile.render_history import RenderHistory
 from ssa_operator.reconcile.renderer import render_status, render_traced
 from ssa_operator.reconcile.secrets.parent_secrets import with_render
-from ssa_operator.reconcile.suspension.rules import is_suspended, outcomes_while_suspended
+from ssa_operator.reconcile.suspension import is_suspended, outcomes_while_suspended
 from ssa_operator.tools.offline.parent_files import apply_parent, folder_of
 
 

@@ -44,7 +44,7 @@ from ssa_operator.reconcile.parent_records.rules import read_parent_records
 from ssa_operator.reconcile.plan import Plan, make_plan
 from ssa_operator.reconcile.replicas.rules import ScalePaths
 from ssa_operator.reconcile.secrets.parent_secrets import secrets_of
-from ssa_operator.reconcile.suspension.rules import outcomes_while_suspended
+from ssa_operator.reconcile.suspension import outcomes_while_suspended
 from ssa_operator.rendering.determinism import verified
 from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.rendering.render import render
