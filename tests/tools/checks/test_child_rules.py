@@ -41,7 +41,7 @@ def found(text: str) -> list[str]:
             "no Monitor has a field spec.endpoints[0].intervall; did you mean spec.endpoints[0].interval?",
         ),
         (
-            "{% for m in ALL | sort %}{% for e in m.spec.endpoints | default([]) %}{{ e.prot }}{% endfor %}{% endfor %}",
+            "{% for m in ALL | sort %}{% for e in m.spec.endpoints %}{{ e.prot }}{% endfor %}{% endfor %}",
             "no Monitor has a field spec.endpoints[0].prot; did you mean spec.endpoints[0].port?",
         ),
         (
