@@ -90,7 +90,7 @@ class TimelineRecording:
 
     def _follow_children(self) -> None:
         """Listen to the caches of children that the operator has by now."""
-        for _, informer in self._operator.controllers.children.informers:
+        for informer in self._operator.controllers.children.informers.values():
             if informer.cache not in self._followed:
                 self._followed.add(informer.cache)
                 informer.cache.listen(self._child_changed)

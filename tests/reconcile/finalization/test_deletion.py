@@ -421,12 +421,13 @@ async def test_a_namespace_with_a_parent_that_has_a_hook_can_be_deleted(
 @contextlib.asynccontextmanager
 async def silent(running: Running, kind: GroupKind) -> AsyncIterator[None]:
     """The operator's informer of a kind receives nothing meanwhile, like one with a dead connection."""
-    (informer,) = (each for scope, each in running.operator.controllers.children.informers if scope.kind == kind)
+    informers = running.operator.controllers.children.informers
+    (informer,) = (each for scope, each in informers.items() if scope.kind == kind)
     await informer.stop()
     try:
         yield
     finally:
-        informer.tasks[:] = [asyncio.create_task(reflector.run()) for reflector in informer.reflectors]
+        informer.task = asyncio.create_task(informer.reflector.run())
 
 
 @pytest.mark.exhaustive
