@@ -192,7 +192,8 @@ async def ask(client: Client, manifests: Sequence[AskedManifest]) -> list[Refusa
 async def _refusal(client: Client, mapper: RESTMapper, manifest: AskedManifest) -> ApiError | None:
     """The refusal of a manifest, None if it is accepted, or if no server says anything of its kind. Raises ApiError."""
     from ssa_operator.kube.api.discovery import UnknownKind
-    from ssa_operator.kube.api.errors import ApiError
+    from ssa_operator.kube.api.errors import ApiError, Unreachable
+    from ssa_operator.kube.api.openapi import read_version
     from ssa_operator.kube.api.request import ApplyOptions
 
     document = manifest.document
@@ -206,6 +207,10 @@ async def _refusal(client: Client, mapper: RESTMapper, manifest: AskedManifest) 
     secret = NO_SECRET_FIELDS if shows_values(document) else VALUES
     try:
         await client.apply(resource, namespace, metadata["name"], body, ApplyOptions(dry_run=True, secret=secret))
+    except Unreachable as error:
+        # It ends the connection if it fails on a manifest (a Job with a successPolicy and no completions, 1.36.3).
+        await read_version(client)
+        return error
     except ApiError as error:
         if error.denied_by_policy or (error.conflict or error.already_exists):
             return None
