@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.secret_fields import HIDDEN
 from ssa_operator.objects.source_location import SourceLocation
+from ssa_operator.operator.preview import Planned, Preview
 from ssa_operator.reconcile.child import Child
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.reconcile.secrets.content_fields import fields_of, hidden_in_manifest, replaced
@@ -24,7 +25,6 @@ from ssa_operator.reconcile.secrets.redacted_report import redacted_outcomes
 from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.rendering.yaml.to_yaml import yaml_lines
 from ssa_operator.tools.command_target import FoundObject
-from ssa_operator.tools.plan.preview import Planned, Preview
 from ssa_operator.web.looked_up import MayGet
 
 MAX_LINES = 2_000

@@ -264,8 +264,9 @@ class ExploredParents:
         parent = self._parents.parents.get(explored.key)
         if parent is None:
             return Settled(phase=Phase.REFUSED, message="")
-        observed, rendered, plan, secrets = await self._parents.planned(explored.key)
-        steps = {step.identity: step for step in plan.steps}
+        planned = await self._parents.planned(explored.key)
+        observed, rendered, secrets = planned.observed, planned.rendered, planned.secrets
+        steps = {step.identity: step for step in planned.plan.steps}
         names = Names.of(parent.live, own_name=not subject.namespaced)
         children = {}
         for live in observed.children.own:

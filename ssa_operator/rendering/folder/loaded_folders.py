@@ -108,6 +108,12 @@ class Sources(Struct, frozen=True, kw_only=True):
     folders: Mapping[str, Folder]
     problems: tuple[RenderProblem, ...] = ()
 
+    @property
+    def problem_lines(self) -> tuple[str, ...]:
+        """Every problem, those of the folders included."""
+        of_folders = (each for folder in self.folders.values() for each in folder.problems)
+        return tuple(map(str, (*self.problems, *of_folders)))
+
 
 def load_all(
     roots: Sequence[Path],

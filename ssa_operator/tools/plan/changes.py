@@ -22,6 +22,7 @@ from rich.text import Text
 from ssa_operator.objects.managed_fields import FieldOwner
 from ssa_operator.objects.source_location import location_data
 from ssa_operator.operator.operator_options import Options
+from ssa_operator.operator.preview import Planned
 from ssa_operator.operator.process.connection import Target
 from ssa_operator.reconcile.child import Child, Result
 from ssa_operator.reconcile.field_changes import ChangeCause, content
@@ -39,7 +40,7 @@ from ssa_operator.tools.plan.object_changes import (
     changed_fields,
     object_changes,
 )
-from ssa_operator.tools.plan.preview import Planned, Preview
+from ssa_operator.tools.plan.preview import FilePreview
 from ssa_operator.tools.plan.previews import NamedParent, ParentArguments
 from ssa_operator.tools.printing import yaml_text
 
@@ -108,7 +109,7 @@ async def changed_parents(
         return [await _changes(opened.preview, each, salt) for each in named]
 
 
-async def _changes(preview: Preview, named: NamedParent, salt: bytes) -> ParentChanges:
+async def _changes(preview: FilePreview, named: NamedParent, salt: bytes) -> ParentChanges:
     planned = await previews.planned_parent(preview, named)
     return parent_changes(named, planned, await preview.dry_run(planned, as_resumed=True), salt)
 
@@ -122,7 +123,7 @@ def parent_changes(named: NamedParent, planned: Planned, outcomes: Sequence[Chil
         planned=planned,
         own=_own_change(named, mask) if named.location is not None else None,
         objects=object_changes(outcomes, mask, planned.secrets, planned.parent.folder.settings.former_managers),
-        problems=tuple(filter(None, (planned.unreadable_records_message, *problems))),
+        problems=tuple(filter(None, (planned.refusal, *problems))),
         waits=tuple(f"{each.location}: a document is {each}" for each in rendered.waits if not each.identity),
         notes=tuple(_notes(planned)),
     )

@@ -1,4 +1,4 @@
-"""The owner of an object that `blame` follows to a parent."""
+"""The owners above an object, which `blame` and the web view follow to a parent."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any, cast
 
 import pytest
 
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.tools.blamed_object import _controller
-from ssa_operator.tools.plan.previews import PreviewSession
+from ssa_operator.tools.owners import owner_chain
 from tests.objects.example_objects import child
 
 
@@ -22,14 +23,15 @@ class Cluster:
     async def resource(self, _: Any) -> Any:
         return SimpleNamespace(namespaced=True)
 
-    async def get(self, *_: Any) -> LiveObject:
+    async def find(self, *_: Any) -> LiveObject:
         return self._found
 
 
-@pytest.mark.parametrize(("uid", "owns"), [("r-1", True), ("r-2", False)])
-async def test_an_owner_that_was_recreated_under_its_name_owns_nothing_of_the_former_one(uid: str, owns: bool) -> None:
+@pytest.mark.parametrize(("uid", "names"), [("r-1", ["web-x", "web"]), ("r-2", ["web-x"])])
+async def test_an_owner_that_was_recreated_under_its_name_owns_nothing_of_the_former_one(
+    uid: str, names: list[str]
+) -> None:
     reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "r-1", "controller": True}
     pod = child("web-x", ownerReferences=[reference])
-    session = cast(PreviewSession, SimpleNamespace(mapper=Cluster(uid), client=Cluster(uid)))
-    found = await _controller(session, pod)
-    assert (found is not None) is owns
+    chain = owner_chain(cast(Client, Cluster(uid)), cast(RESTMapper, Cluster(uid)), pod)
+    assert [each.identity.name async for each in chain] == names
