@@ -46,7 +46,7 @@ TABLE: Mapping[str, str] = {
     "volumeMounts:unique(mountPath) volumeDevices:unique(devicePath) volumeDevices:unique(name) "
     "restartPolicy:+Always|Never|OnFailure",
     "ContainerPort": "name:portName containerPort:1..65535 hostPort:0..65535",
-    "EnvVar": "name:variable",
+    "EnvVar": "name:variable most(value,valueFrom)",
     "EnvVarSource": "one(fieldRef,resourceFieldRef,configMapKeyRef,secretKeyRef,fileKeyRef)",
     "EnvFromSource": "prefix:variable one(configMapRef,secretRef)",
     "ConfigMapKeySelector": "name:subdomain! key:configKey",
