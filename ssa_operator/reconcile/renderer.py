@@ -297,6 +297,7 @@ def parent_view(reconcile: Reconcile, children: Sequence[LiveObject]) -> ParentV
         kind_reports_status=reconcile.cluster.reports_status,
         account=reconcile.account_view(),
         parent_schema=reconcile.parent.schema,
+        schema_of=reconcile.cluster.crds.schema,
         once=(
             apply_once.with_final_states(reconcile.records, parent.uid, watched.last_seen, now).once_records
             if reconcile.records.once_records

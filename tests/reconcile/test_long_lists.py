@@ -22,7 +22,7 @@ from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.field_changes import field_changes, left_fields
 from ssa_operator.reconcile.field_conflicts.rules import find_field_changes
 from ssa_operator.reconcile.merged_outcomes import merged
-from ssa_operator.reconcile.secrets.masked_object import Mask
+from ssa_operator.reconcile.secrets.content_fields import Mask
 from ssa_operator.schema.schema_validation import validate
 from ssa_operator.tools.plan.object_changes import object_changes
 from tests.instruction_counts import is_linear

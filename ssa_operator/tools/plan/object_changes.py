@@ -36,11 +36,11 @@ from ssa_operator.reconcile.secrets.content_fields import (
     NO_CONTENT,
     ContentFields,
     HiddenPaths,
+    Mask,
     fields_of,
     hidden_in_live,
     hidden_in_manifest,
 )
-from ssa_operator.reconcile.secrets.masked_object import Mask
 from ssa_operator.reconcile.secrets.redacted_report import redacted_outcomes
 
 Body = Mapping[str, Any]
