@@ -310,7 +310,7 @@ def _of_some(names: Sequence[str], value: Any, path: FieldPath, *, needed: bool)
     if needed and not found:
         yield error_at(path, detail=f"must specify one of {', '.join(names)}", kind=ErrorType.REQUIRED)
     for name in found[1:]:
-        words = f"only one is allowed, and {found[0]} is there"
+        words = f"may not be specified when `{found[0]}` is not empty"
         yield error_at((*path, name), detail=words, kind=ErrorType.FORBIDDEN)
 
 

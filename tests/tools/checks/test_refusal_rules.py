@@ -52,8 +52,8 @@ def findings(kind: str, path: FieldPath, value: Any) -> list[str]:
             (*WEB, "livenessProbe", "exec"),
             {"command": ["a"]},
             (
-                "invalid-value: spec.template.spec.containers[0].livenessProbe.tcpSocket must not be set: only one is "
-                "allowed, and exec is there; remove it"
+                "invalid-value: spec.template.spec.containers[0].livenessProbe.tcpSocket must not be set: may not be "
+                "specified when `exec` is not empty; remove it"
             ),
         ),
         (
