@@ -35,7 +35,7 @@ from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.managed_fields import has_owned_content
 from ssa_operator.objects.manifest import Manifest
-from ssa_operator.reconcile.adoption.rules import (
+from ssa_operator.reconcile.adoption import (
     adopt_fields_patch,
     depends_on_known,
     former_version_patch,

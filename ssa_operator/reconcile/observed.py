@@ -17,8 +17,13 @@ from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.parent_settings import ParentSettings
 from ssa_operator.reconcile.child_memory import ChildMemories
-from ssa_operator.reconcile.finalization.deletion_cycles import CRD, NAMESPACE, KeptObjects, why_kept_unless_known
-from ssa_operator.reconcile.finalization.ending_namespaces import EndingNamespace
+from ssa_operator.reconcile.finalization.deletion_cycles import (
+    CRD,
+    NAMESPACE,
+    EndingNamespace,
+    KeptObjects,
+    why_kept_unless_known,
+)
 from ssa_operator.reconcile.nested_parents import NO_ANCESTORS, Ancestors
 from ssa_operator.reconcile.parent_records.rules import HeldPrune, ParentRecords
 

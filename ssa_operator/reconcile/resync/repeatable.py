@@ -18,7 +18,7 @@ from ssa_operator.objects.compression import Examples, compress, decompress
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
-from ssa_operator.reconcile.adoption.rules import only_to_known
+from ssa_operator.reconcile.adoption import only_to_known
 from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.child_memory import ChildMemories
 from ssa_operator.reconcile.observed import ApplyScope
