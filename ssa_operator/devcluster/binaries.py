@@ -277,6 +277,12 @@ def from_environment() -> BinaryLocations:
     )
 
 
+def available(locations: BinaryLocations, programs: Sequence[str]) -> Path | None:
+    """The folder that has these programs already, None if they would have to be downloaded or built."""
+    folders = (locations.assets, locations.directory / "bin")
+    return next((each for each in folders if each is not None and not _missing(each, programs)), None)
+
+
 async def acquire(
     locations: BinaryLocations, report: ProgressCallback = ignore_progress, programs: Sequence[str] = PROGRAMS
 ) -> Path:

@@ -275,7 +275,7 @@ async def _start_api_server(spec: ClusterSpec, layout: Layout, programs: Path, r
 
 async def _start_storage(spec: ClusterSpec, layout: Layout, programs: Path) -> Cluster:
     """Starts etcd and kube-apiserver, and waits until objects can be created in the namespace `default`."""
-    ports = _free_ports()
+    ports = free_ports()
     url = f"https://127.0.0.1:{ports.apiserver}"
     layout.certificates.mkdir(parents=True)
     layout.directory.chmod(0o700)
@@ -285,9 +285,7 @@ async def _start_storage(spec: ClusterSpec, layout: Layout, programs: Path) -> C
         recorded = ClusterRecord(specification=asdict(spec), url=url, pids={}, commands={})
         for command in components.storage(programs, layout, ports, _options(spec)):
             recorded = await _start_component(group, recorded, command)
-        async with api.connect(url, layout) as server:
-            await _await_condition(server.is_ready, group, f"{url} to be ready")
-            await _await_condition(partial(_exists, server, _DEFAULT_NAMESPACE), group, "the namespace default")
+        await await_api_server(layout, url, group, _DEFAULT_NAMESPACE)
         cluster_files.write_record(layout.directory, recorded)
     except BaseException as error:
         await group.end()
@@ -296,6 +294,13 @@ async def _start_storage(spec: ClusterSpec, layout: Layout, programs: Path) -> C
             raise _PortTakenError(str(error).splitlines()[0]) from error
         raise
     return dataclasses.replace(_from_record(layout.directory, recorded), group=group)
+
+
+async def await_api_server(layout: Layout, url: str, group: ProcessGroup, namespace: str) -> None:
+    """Waits until objects can be created in a namespace that the API server itself creates."""
+    async with api.connect(url, layout) as server:
+        await _await_condition(server.is_ready, group, f"{url} to be ready")
+        await _await_condition(partial(_exists, server, namespace), group, f"{namespace} to exist")
 
 
 async def _start_controllers(spec: ClusterSpec, cluster: Cluster, programs: Path) -> Cluster:
@@ -357,7 +362,7 @@ async def _await_condition(condition: Callable[[], Awaitable[bool]], group: Proc
         raise ClusterError(message) from None
 
 
-def _free_ports() -> Ports:
+def free_ports() -> Ports:
     """Ports that are free now. If another process takes one before its component does, the start is repeated."""
     etcd, etcd_peer, apiserver = _free_numbers(3)
     return Ports(etcd=etcd, etcd_peer=etcd_peer, apiserver=apiserver)

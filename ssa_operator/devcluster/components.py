@@ -99,6 +99,8 @@ class ComponentOptions(Struct, frozen=True, kw_only=True):
     feature_gates: tuple[str, ...]
     stable_only: bool
     controllers: str
+    disabled_plugins: tuple[str, ...] = ()
+    """Admission plugins that are disabled in addition."""
 
     @property
     def component_gates(self) -> tuple[str, ...]:
@@ -191,7 +193,7 @@ def _apiserver(layout: Layout, ports: Ports, options: ComponentOptions) -> tuple
         "--authorization-mode=RBAC",
         "--allow-privileged",
         # It taints new nodes, and the controller that removes the taint does not run (ClusterSpec.controllers).
-        "--disable-admission-plugins=TaintNodesByCondition",
+        f"--disable-admission-plugins={','.join(('TaintNodesByCondition', *options.disabled_plugins))}",
     ]
     if options.admission_plugins:
         arguments.append(f"--enable-admission-plugins={','.join(options.admission_plugins)}")

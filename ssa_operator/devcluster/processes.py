@@ -199,6 +199,10 @@ class ProcessGroup:
         # This process does not wait for the supervisor any more; without a returncode Popen would warn.
         self._process.returncode = 0
 
+    async def remove_directory(self) -> None:
+        """Lets the folder go with the group, even if this process is killed."""
+        await self._ask({"remove": True})
+
     def check(self) -> None:
         """Raises ProcessError, with the end of its log, if a process of the group has ended by itself."""
         if self._process.poll() is not None:

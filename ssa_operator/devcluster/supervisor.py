@@ -7,13 +7,14 @@ Promises:
   `detach` it stays.
 - If one process ends unasked, the supervisor kills all, and `failure.json` names the one that ended. A task is a
   process that is meant to end; only its failure ends the group.
+- After `remove`, its folder goes with it, unless a process failed: then the starter reads the logs.
 - The supervisor and its processes are one process group and hold one lock. While the lock is held, no other group gets
   the group's id, so that killing the group never kills another process.
 
 The protocol is one JSON object a line on standard input, each answered by one line on standard output:
 - `{"start": NAME, "argv": [...], "log": PATH, "directory": PATH, "environment": {...} or null, "task": BOOLEAN}` by
   `{"pid": N}`
-- `{"stop": NAME}` and `{"detach": true}` by `{}`
+- `{"stop": NAME}`, `{"detach": true}` and `{"remove": true}` by `{}`
 - `{"list": true}` by `{"running": [NAME, ...]}`
 - any of them by `{"error": TEXT}`
 """
@@ -24,6 +25,7 @@ import ctypes
 import json
 import os
 import selectors
+import shutil
 import signal
 import subprocess
 import sys
@@ -63,6 +65,7 @@ class Supervisor:
         self._arrange = die_with_parent()
         self._parent = os.getppid()
         self._detached = False
+        self._removes = False
         self._unread = b""
 
     def serve(self) -> None:
@@ -89,6 +92,8 @@ class Supervisor:
             process.kill()
         for process in self._processes.values():
             process.wait()
+        if self._removes and not (self._directory / "failure.json").exists():
+            shutil.rmtree(self._directory, ignore_errors=True)
 
     def _read_commands(self) -> bool:
         """Answers the commands on standard input. Returns False at its end."""
@@ -117,6 +122,9 @@ class Supervisor:
             return {"running": sorted(self._processes)}
         if "detach" in command:
             self._detached = True
+            return {}
+        if "remove" in command:
+            self._removes = True
             return {}
         raise ValueError(f"unknown command {command}")
 

@@ -13,13 +13,12 @@ Promises:
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from functools import partial
 
 from ssa_operator.informers.child_caches import ChildCaches, ChildListener, WatchedVersion
-from ssa_operator.informers.informer import GRACE_PERIOD, Informer, wait_for_sync
+from ssa_operator.informers.informer import Informer, Informers, wait_for_sync
 from ssa_operator.informers.watch_scopes import ChildNeed, ChildScope
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
@@ -31,7 +30,7 @@ from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.shards import Shard
 
 
-class ChildInformers(ChildCaches):
+class ChildInformers(ChildCaches, Informers[ChildScope]):
     """The informers of all kinds of children, and their caches."""
 
     def __init__(
@@ -42,35 +41,17 @@ class ChildInformers(ChildCaches):
         listener: ChildListener,
         shard: Shard | None = None,
     ) -> None:
-        super().__init__(mapper, listener)
+        ChildCaches.__init__(self, mapper, listener)
+        Informers.__init__(self)
         self._client = client
         self._namespaces = namespaces
         self._shard = shard
-        self._stopping: set[asyncio.Task[None]] = set()
         self._expected: dict[str, frozenset[Identity]] = {}
-
-    @property
-    def informers(self) -> Iterator[tuple[ChildScope, Informer]]:
-        """Every informer, and what it shows."""
-        return (
-            (ChildScope(kind, version, namespace), informer)
-            for kind, versions in self._kinds.items()
-            for version, watched in versions.items()
-            for namespace, informer in watched.informers.items()
-        )
-
-    @property
-    def reflectors(self) -> Iterator[Reflector]:
-        return (reflector for _, informer in self.informers for reflector in informer.reflectors)
-
-    @property
-    def tasks(self) -> Iterator[asyncio.Task[None]]:
-        return (task for _, informer in self.informers for task in informer.tasks)
 
     @property
     def missing(self) -> set[GroupKind]:
         """The watched kinds that the API server no longer serves."""
-        return {scope.kind for scope, informer in self.informers if informer.missing}
+        return {scope.kind for scope, informer in self.informers.items() if informer.missing}
 
     async def watch(self, parent_uid: str, needs: Iterable[ChildNeed], hidden: AbstractSet[str] = frozenset()) -> bool:
         """Watch what a parent additionally needs, and wait for the sync, until its deadline. Returns whether new
@@ -160,12 +141,6 @@ class ChildInformers(ChildCaches):
                 for namespace in [*watched.informers]:
                     self._stop(ChildScope(kind, version, namespace))
 
-    async def close(self) -> None:
-        """Stop every informer."""
-        for scope, _ in [*self.informers]:
-            self._stop(scope)
-        await asyncio.gather(*self._stopping, return_exceptions=True)
-
     def _in_known_version(self, parent_uid: str, need: ChildNeed) -> ChildNeed:
         """The need, in the version in which the parent's manifests have the kind if any version will do."""
         known = self._uses.version(parent_uid, Identity(*need.kind, need.namespace, ""))
@@ -199,8 +174,9 @@ class ChildInformers(ChildCaches):
         chosen = need.version if need.version in versions else next(iter(versions), None)
         if chosen is None:
             return None
-        namespace = next((each for each in ("", need.namespace) if each in versions[chosen].informers), None)
-        return None if namespace is None else ChildScope(need.kind, chosen, namespace)
+        informers = versions[chosen].informers
+        namespace = "" if "" in informers else need.namespace
+        return ChildScope(need.kind, chosen, namespace) if namespace in informers else None
 
     def _ensure_watched(self, scope: ChildScope, resource: Resource, *, hidden: bool) -> Informer:
         versions = self._kinds.setdefault(scope.kind, {})
@@ -211,13 +187,12 @@ class ChildInformers(ChildCaches):
         informer = watched.informers.get(scope.namespace)
         if informer is None:
             self._watches_changed()
-            informer = Informer(watched.resource, watched.cache, self._state_changed)
-            watched.informers[scope.namespace] = informer
             shard = self._shard
             selector = PARENT_UID_LABEL if shard is None else shard.child_selector
             keep = None if shard is None else lambda live: live.shared is not None or shard.owns(live.parent_uid)
             selected = Scope(watched.resource, scope.namespace, selector, hidden=hidden)
-            informer.add(Reflector(self._client, selected, watched.cache, keep=keep, reduce=self._reduced))
+            reflector = Reflector(self._client, selected, watched.cache, keep=keep, reduce=self._reduced)
+            informer = watched.informers[scope.namespace] = self._start(scope, reflector, self._state_changed)
         return informer
 
     def _state_changed(self, _: Reflector) -> None:
@@ -230,27 +205,20 @@ class ChildInformers(ChildCaches):
         """
         for scope in scopes:
             if self._state(scope, namespaced=True).synced:
-                asyncio.get_running_loop().call_later(GRACE_PERIOD, self._stop_if_unused, scope)
+                self._stop_later(scope)
             else:
                 self._stop(scope)
 
-    def _stop_if_unused(self, scope: ChildScope) -> None:
-        if not self._uses.is_used(scope):
-            self._stop(scope)
+    def _is_used(self, shown: ChildScope) -> bool:
+        return self._uses.is_used(shown)
 
-    def _stop(self, scope: ChildScope) -> None:
-        versions = self._kinds.get(scope.kind, {})
-        watched = versions.get(scope.version)
-        informer = None if watched is None else watched.informers.pop(scope.namespace, None)
-        if watched is None or informer is None:
-            return
+    def _stopped(self, shown: ChildScope, informer: Informer) -> None:
+        versions = self._kinds[shown.kind]
+        watched = versions[shown.version]
+        del watched.informers[shown.namespace]
         self._watches_changed()
-        informer.cancel()
-        self._stopping.update(informer.tasks)
-        for task in informer.tasks:
-            task.add_done_callback(self._stopping.discard)
-        watched.cache.forget(scope.namespace)
+        informer.cache.forget(shown.namespace)
         if not watched.informers:
-            del versions[scope.version]
+            del versions[shown.version]
         if not versions:
-            del self._kinds[scope.kind]
+            del self._kinds[shown.kind]

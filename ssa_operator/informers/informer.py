@@ -1,17 +1,19 @@
-"""An informer: the reflectors that fill one cache, from their start to their end.
+"""The informers of a cache's users, each with one reflector, from its start to its end.
 
 Promises:
 - The state of an informer is read from memory.
 - A reconcile waits for a new informer until it has synced, or `SYNC_DEADLINE` seconds at most.
+- An informer that is not used any more keeps running for `GRACE_PERIOD` seconds.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextvars import Context
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.api.resource import Resource
@@ -26,75 +28,114 @@ SYNC_DEADLINE = 5.0
 requeued.
 """
 
+Shown = TypeVar("Shown", bound=Hashable)
+"""What an informer shows."""
+
 
 @dataclass(slots=True, eq=False)
 class Informer:
-    """The reflectors of one resource, one for each watched namespace, or one for all namespaces."""
+    """A reflector that runs."""
 
-    resource: Resource
-    """How the cluster serves the kind."""
-    cache: Cache
-    """The cache that all reflectors fill."""
-    listener: Callable[[Reflector], None]
-    """Is called when the state of a reflector changes."""
-    reflectors: list[Reflector] = field(default_factory=list)
-    tasks: list[asyncio.Task[None]] = field(default_factory=list)
-    """The running reflectors, one task each."""
-    sync_deadline: float = 0.0
+    reflector: Reflector
+    task: asyncio.Task[None]
+    sync_deadline: float
     """Until when reconciles wait for the first sync, by the loop's clock."""
 
-    def add(self, reflector: Reflector) -> None:
-        """Start one more reflector that fills the cache."""
-        reflector.listen(self.listener)
-        self.reflectors.append(reflector)
-        # In a context of its own, so that its log lines don't name the reconcile that first needs the watch.
-        watching = asyncio.create_task(reflector.run(), name=f"watch {reflector.scope}", context=Context())
-        self.tasks.append(watching)
-        self.sync_deadline = asyncio.get_running_loop().time() + SYNC_DEADLINE
+    @property
+    def resource(self) -> Resource:
+        """How the cluster serves the kind."""
+        return self.reflector.scope.resource
+
+    @property
+    def cache(self) -> Cache:
+        return self.reflector.cache
 
     @property
     def synced(self) -> bool:
-        """Whether every reflector has synced once. It stays true while a watch is interrupted, because the cache is
-        still usable.
-        """
-        return all(reflector.synced.is_set() for reflector in self.reflectors)
+        """Whether it has synced once. It stays true while a watch is interrupted: the cache is still usable."""
+        return self.reflector.synced.is_set()
 
     @property
     def was_synced(self) -> bool:
-        """Whether every reflector has synced once, even if it may not list or watch any more."""
-        return all(reflector.was_synced for reflector in self.reflectors)
-
-    @property
-    def not_synced_reason(self) -> str:
-        """Why it has not synced, '' if the API server has reported no reason."""
-        unsynced = (reflector for reflector in self.reflectors if not reflector.synced.is_set())
-        return next((reflector.problem for reflector in unsynced if reflector.problem), "")
+        """Whether it has synced once, even if it may not list or watch any more."""
+        return self.reflector.was_synced
 
     @property
     def problem(self) -> str:
-        """`not_synced_reason`, and the permission that would help."""
-        unsynced = (reflector for reflector in self.reflectors if not reflector.synced.is_set())
-        return next((problem for each in unsynced if (problem := watch_problem(each))), "")
+        """Why it has not synced, and the permission that would help; '' if no reason is known."""
+        return "" if self.synced else watch_problem(self.reflector)
 
     @property
     def forbidden(self) -> bool:
         """Whether the operator lacks the permission to list or watch."""
-        return any(reflector.state is ReflectorState.FORBIDDEN for reflector in self.reflectors)
+        return self.reflector.state is ReflectorState.FORBIDDEN
 
     @property
     def missing(self) -> bool:
         """Whether the API server doesn't serve the resource."""
-        return any(reflector.state is ReflectorState.MISSING for reflector in self.reflectors)
-
-    def cancel(self) -> None:
-        """Cancel the reflectors, without waiting for their end."""
-        for task in self.tasks:
-            task.cancel()
+        return self.reflector.state is ReflectorState.MISSING
 
     async def stop(self) -> None:
-        """Cancel the reflectors and wait for their end."""
-        self.cancel()
-        await asyncio.gather(*self.tasks, return_exceptions=True)
+        """Cancel the reflector and wait for its end."""
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+class Informers(Generic[Shown]):
+    """The informers by what they show."""
+
+    def __init__(self) -> None:
+        self.informers: dict[Shown, Informer] = {}
+        self._stopping: set[asyncio.Task[None]] = set()
+
+    @property
+    def reflectors(self) -> Iterator[Reflector]:
+        return (informer.reflector for informer in self.informers.values())
+
+    @property
+    def tasks(self) -> Iterator[asyncio.Task[None]]:
+        """The running reflectors, one task each."""
+        return (informer.task for informer in self.informers.values())
+
+    async def close(self) -> None:
+        """Stop every informer."""
+        for shown in [*self.informers]:
+            self._stop(shown)
+        await asyncio.gather(*self._stopping, return_exceptions=True)
+
+    def _start(self, shown: Shown, reflector: Reflector, listener: Callable[[Reflector], None]) -> Informer:
+        """Run a reflector. `listener` is called when its state changes."""
+        reflector.listen(listener)
+        # In a context of its own, so that its log lines don't name the reconcile that first needs the watch.
+        watching = asyncio.create_task(reflector.run(), name=f"watch {reflector.scope}", context=Context())
+        deadline = asyncio.get_running_loop().time() + SYNC_DEADLINE
+        informer = self.informers[shown] = Informer(reflector, watching, deadline)
+        return informer
+
+    def _stop_later(self, shown: Shown) -> None:
+        """Stop an informer if it is still not used after a while."""
+        asyncio.get_running_loop().call_later(GRACE_PERIOD, self._stop_if_unused, shown)
+
+    def _stop_if_unused(self, shown: Shown) -> None:
+        if not self._is_used(shown):
+            self._stop(shown)
+
+    def _stop(self, shown: Shown) -> None:
+        # Its own listener may call this, so that its end can't be awaited here.
+        informer = self.informers.pop(shown, None)
+        if informer is not None:
+            self._stopped(shown, informer)
+            informer.task.cancel()
+            self._stopping.add(informer.task)
+            informer.task.add_done_callback(self._stopping.discard)
+
+    def _is_used(self, shown: Shown) -> bool:
+        """Whether somebody needs what an informer shows."""
+        raise NotImplementedError
+
+    def _stopped(self, shown: Shown, informer: Informer) -> None:
+        """Forget what an informer showed."""
+        raise NotImplementedError
 
 
 def watch_problem(reflector: Reflector) -> str:
@@ -124,6 +165,4 @@ async def wait_for_sync(informers: Iterable[Informer]) -> None:
     if deadline > asyncio.get_running_loop().time():
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(deadline):
-                await asyncio.gather(
-                    *(each.synced_or_unavailable() for informer in unsynced for each in informer.reflectors)
-                )
+                await asyncio.gather(*(informer.reflector.synced_or_unavailable() for informer in unsynced))

@@ -34,12 +34,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from functools import partial
 
 from ssa_operator.informers.crds import CRDInformer
-from ssa_operator.informers.informer import GRACE_PERIOD, Informer, wait_for_sync
+from ssa_operator.informers.informer import Informer, Informers, wait_for_sync
 from ssa_operator.informers.lookup_index import (
     AnswerVersion,
     CachedAnswer,
@@ -74,7 +74,7 @@ _SCOPE_LEVELS = 3
 """A forbidden scope can be replaced by a narrower one twice."""
 
 
-class LookupInformers:
+class LookupInformers(Informers[WatchScope]):
     """The informers by watch scope. `limited_to_namespaces`: whether the operator watches some namespaces only, so that
     no watch may be widened to all of them.
     """
@@ -88,6 +88,7 @@ class LookupInformers:
         *,
         limited_to_namespaces: bool,
     ) -> None:
+        super().__init__()
         self._client = client
         self._mapper = mapper
         self._crds = crds
@@ -98,22 +99,12 @@ class LookupInformers:
         self._index = LookupIndex()
         self.followers = self._index.followers
         """The dependents whose last render looked something up."""
-        self._informers: dict[WatchScope, Informer] = {}
         self._query_counts: Counter[WatchScope] = Counter()
         self._wider_scopes: set[WatchScope] = set()
         self._forbidden_scopes: set[WatchScope] = set()
         self._hidden: set[WatchScope] = set()
         """The scopes that contents of Secrets name."""
-        self._stopping_tasks: set[asyncio.Task[None]] = set()
         self._answers = SelectionAnswers()
-
-    @property
-    def reflectors(self) -> Iterator[Reflector]:
-        return (reflector for informer in self._informers.values() for reflector in informer.reflectors)
-
-    @property
-    def tasks(self) -> Iterator[asyncio.Task[None]]:
-        return (task for informer in self._informers.values() for task in informer.tasks)
 
     @property
     def missing(self) -> set[GroupKind]:
@@ -124,7 +115,7 @@ class LookupInformers:
         """Whether the cluster doesn't serve a kind in a version that templates look up."""
         versions = {split_api_version(query.api_version)[1] for query in self._index.queries(kind)}
         return any(self.resource(kind, version) is None for version in versions) or any(
-            informer.missing for scope, informer in self._informers.items() if scope.group_kind == kind
+            informer.missing for scope, informer in self.informers.items() if scope.group_kind == kind
         )
 
     def namespaced(self, kind: GroupKind) -> bool | None:
@@ -181,7 +172,7 @@ class LookupInformers:
             scope = WatchScope.of(query)
             if query not in hidden:
                 self._show(scope)
-            elif scope not in self._informers:
+            elif scope not in self.informers:
                 self._hidden.add(scope)
             self._ensure_watched(scope)
         return versions
@@ -236,6 +227,8 @@ class LookupInformers:
 
     def written(self, live: LiveObject) -> None:
         """Update the caches with a live object that a request of the operator returned."""
+        if not self.informers:
+            return
         for informer in self._informers_of(live):
             informer.cache.written(live)
 
@@ -252,7 +245,7 @@ class LookupInformers:
         if kind not in self._index.kinds:
             return
         await self._mapper.discover()
-        for scope, informer in list(self._informers.items()):
+        for scope, informer in list(self.informers.items()):
             if scope.group_kind != kind:
                 continue
             served = self._resource(scope)
@@ -267,12 +260,6 @@ class LookupInformers:
             self._ensure_watched(WatchScope.of(query))
         self._requeue_dependents_with_other_answers(self._index.queries(kind))
 
-    async def close(self) -> None:
-        """Stop every informer."""
-        for scope in list(self._informers):
-            self._stop(scope)
-        await asyncio.gather(*self._stopping_tasks, return_exceptions=True)
-
     def _answer(self, query: LookupQuery) -> CachedAnswer:
         scope = WatchScope.of(query)
         informer = self._best_informer(scope)
@@ -285,7 +272,7 @@ class LookupInformers:
             reason = _why_unwatchable(resource, scope)
             return CachedAnswer(unknown=reason or f"{scope.kind} is not watched yet", needs_permission=bool(reason))
         if not informer.synced:
-            reason = informer.problem or f"the watch of {informer.reflectors[0].scope} is not synced"
+            reason = informer.problem or f"the watch of {informer.reflector.scope} is not synced"
             return CachedAnswer(unknown=reason, needs_permission=informer.forbidden)
         if isinstance(query, Selection):
             return self._answers.find(query, informer.cache, keep=query in self._index)
@@ -304,13 +291,13 @@ class LookupInformers:
 
     def _informers_in(self, scope: WatchScope) -> list[Informer]:
         """The informers of a scope and of the wider ones, the widest last."""
-        return [found for each in (scope, *scope.wider) if (found := self._informers.get(each)) is not None]
+        return [found for each in (scope, *scope.wider) if (found := self.informers.get(each)) is not None]
 
     def _ensure_watched(self, scope: WatchScope) -> None:
         """Watch a scope, alone or as a part of a wider one, unless an informer answers for it already."""
         self._wider_scopes.discard(scope)
         informer = self._best_informer(scope)
-        if informer is not None and (scope in self._informers or not informer.forbidden):
+        if informer is not None and (scope in self.informers or not informer.forbidden):
             return
         resource = self._resource(scope)
         if resource is None or _why_unwatchable(resource, scope):
@@ -318,7 +305,7 @@ class LookupInformers:
         chosen = self._choose_scope(scope, resource)
         if chosen != scope:
             self._wider_scopes.add(chosen)
-        self._start(chosen, resource)
+        self._watch(chosen, resource)
 
     def _show(self, scope: WatchScope) -> None:
         """Show the name of a scope that another parent's templates name openly. What that parent learns about the watch
@@ -326,35 +313,33 @@ class LookupInformers:
         """
         if scope in self._hidden:
             self._hidden.discard(scope)
-            if scope in self._informers:
-                self._stop(scope)
+            self._stop(scope)
 
     def _retry_wider(self, wider: WatchScope) -> None:
         """Watch a wider scope that was forbidden, beside the narrow ones in it, if it is still worthwhile."""
         self._forbidden_scopes.discard(wider)
         resource = self._resource(wider)
-        narrow = next((each for each in self._informers if wider in each.wider), None)
+        narrow = next((each for each in self.informers if wider in each.wider), None)
         if resource is None or narrow is None or self._choose_scope(narrow, resource) != wider:
             return
         self._wider_scopes.add(wider)
-        self._start(wider, resource)
+        self._watch(wider, resource)
 
     def _choose_scope(self, scope: WatchScope, resource: Resource) -> WatchScope:
         """The scope to watch: this one, or a wider one that replaces many watches."""
-        watched = [each for each in self._informers if (each.api_version, each.kind) == (scope.api_version, scope.kind)]
+        watched = [each for each in self.informers if (each.api_version, each.kind) == (scope.api_version, scope.kind)]
         return choose_scope(scope, watched, {each for each in scope.wider if self._may_widen_to(each, resource)})
 
     def _may_widen_to(self, wider: WatchScope, resource: Resource) -> bool:
         out_of_limits = self._limited_to_namespaces and resource.namespaced and not wider.namespace
-        return not out_of_limits and wider not in self._forbidden_scopes and wider not in self._informers
+        return not out_of_limits and wider not in self._forbidden_scopes and wider not in self.informers
 
-    def _start(self, scope: WatchScope, resource: Resource) -> None:
+    def _watch(self, scope: WatchScope, resource: Resource) -> None:
         cache = Cache()
         watched = Scope(resource, scope.namespace, name=scope.name, hidden=scope in self._hidden)
         reflector = Reflector(self._client, watched, cache)
         cache.listen(partial(self._changed, scope), own_writes=True)
-        informer = self._informers[scope] = Informer(resource, cache, lambda _: self._state_changed(scope))
-        informer.add(reflector)
+        self._start(scope, reflector, lambda _: self._state_changed(scope))
         self._stop_later(scope)
 
     def _resource(self, scope: WatchScope) -> Resource | None:
@@ -368,41 +353,31 @@ class LookupInformers:
                 del self._query_counts[each]
                 self._stop_later(each)
 
-    def _stop_later(self, scope: WatchScope) -> None:
-        asyncio.get_running_loop().call_later(GRACE_PERIOD, self._stop_if_unused, scope)
+    def _is_used(self, shown: WatchScope) -> bool:
+        return bool(self._query_counts[shown])
 
-    def _stop_if_unused(self, scope: WatchScope) -> None:
-        if scope in self._informers and not self._query_counts[scope]:
-            self._stop(scope)
-
-    def _stop(self, scope: WatchScope) -> None:
-        # The informer's own listener may call this, so that its end can't be awaited here.
-        informer = self._informers.pop(scope)
-        self._hidden.discard(scope)
+    def _stopped(self, shown: WatchScope, informer: Informer) -> None:
+        self._hidden.discard(shown)
         self._answers.forget_cache(informer.cache)
-        self._wider_scopes.discard(scope)
-        informer.cancel()
-        self._stopping_tasks.update(informer.tasks)
-        for task in informer.tasks:
-            task.add_done_callback(self._stopping_tasks.discard)
+        self._wider_scopes.discard(shown)
 
     def _state_changed(self, scope: WatchScope) -> None:
-        informer = self._informers.get(scope)
+        informer = self.informers.get(scope)
         if informer is None:
             return
         queries = self._queries_in(scope)
         if informer.synced:
-            for narrower in [each for each in self._informers if each != scope and scope.contains(each)]:
+            for narrower in [each for each in self.informers if each != scope and scope.contains(each)]:
                 self._stop(narrower)
         elif informer.forbidden and scope in self._wider_scopes:
-            log.info("lookups: %s; the objects are watched one by one", informer.not_synced_reason)
+            log.info("lookups: %s; the objects are watched one by one", informer.reflector.problem)
             self._forbidden_scopes.add(scope)
             asyncio.get_running_loop().call_later(WIDER_RETRY, self._retry_wider, scope)
             self._stop(scope)
             for query in queries:
                 self._ensure_watched(WatchScope.of(query))
         elif informer.forbidden:
-            log.warning("lookups: %s", informer.not_synced_reason)
+            log.warning("lookups: %s", informer.reflector.problem)
         self._requeue_dependents_with_other_answers(queries)
 
     def _queries_in(self, scope: WatchScope) -> Collection[LookupQuery]:
@@ -412,7 +387,7 @@ class LookupInformers:
         return [query for query in self._index.queries(scope.group_kind) if scope.contains(WatchScope.of(query))]
 
     def _changed(self, scope: WatchScope, old: LiveObject | None, new: LiveObject | None) -> None:
-        informer = self._informers.get(scope)
+        informer = self.informers.get(scope)
         if informer is None or not informer.synced:
             # When it has synced, `_state_changed` requeues the dependents that rendered another answer.
             return

@@ -145,7 +145,7 @@ def cycles(edges: Mapping[N, Collection[N]]) -> tuple[tuple[N, ...], ...]:
     Every node of a cycle is in one of them. The first path that contains a node is a shortest one through its first
     node.
     """
-    remaining = circular(edges)
+    remaining = _circular(edges)
     paths: list[tuple[N, ...]] = []
     covered: set[N] = set()
     for node in remaining:
@@ -177,44 +177,9 @@ def waves(edges: Mapping[N, Collection[N]]) -> tuple[tuple[N, ...], ...]:
     return tuple(found)
 
 
-def circular(edges: Mapping[N, Collection[N]]) -> Mapping[N, Sequence[N]]:
+def _circular(edges: Mapping[N, Collection[N]]) -> Mapping[N, Sequence[N]]:
     """The nodes that are in cycles or on a path between two cycles, each with its targets among these nodes."""
     return _without_waves(_without_waves(edges, reverse=False), reverse=True)
-
-
-def components(start: Iterable[N], edges: Mapping[N, Iterable[N]]) -> Mapping[N, int]:
-    """The nodes that are in cycles, of those to which paths lead from `start`: two are in a common cycle if and only if
-    they have the same number. These are Tarjan's strongly connected components.
-    """
-    order: dict[N, int] = {}
-    low: dict[N, int] = {}
-    found: dict[N, int] = {}
-    open_nodes: dict[N, None] = {}
-    for root in start:
-        pending = [] if root in order else [(root, iter(edges.get(root, ())))]
-        while pending:
-            node, targets = pending[-1]
-            if node not in order:
-                order[node] = low[node] = len(order)
-                open_nodes[node] = None
-            for target in targets:
-                if target not in order:
-                    pending.append((target, iter(edges.get(target, ()))))
-                    break
-                if target in open_nodes:
-                    low[node] = min(low[node], order[target])
-            else:
-                pending.pop()
-                if pending:
-                    below = pending[-1][0]
-                    low[below] = min(low[below], low[node])
-                if low[node] == order[node]:
-                    members = [open_nodes.popitem()[0]]
-                    while members[-1] != node:
-                        members.append(open_nodes.popitem()[0])
-                    if len(members) > 1 or node in edges.get(node, ()):
-                        found.update(dict.fromkeys(members, order[node]))
-    return found
 
 
 def _without_waves(edges: Mapping[N, Collection[N]], *, reverse: bool) -> dict[N, list[N]]:

@@ -294,7 +294,8 @@ class LiveObject:
     @property
     def managed_fields(self) -> tuple[ManagedFields, ...]:
         """`metadata.managedFields`."""
-        return self._decoded_owners().managed_fields
+        owners = self._owners
+        return (self._decoded_owners() if owners is None else owners).managed_fields
 
     def _decoded_owners(self) -> _Owners:
         owners = self._owners
@@ -347,8 +348,9 @@ class LiveObject:
         an object without such references has owners by the record alone. If another client removes the label, the
         owners stay.
         """
-        text = self.metadata.annotations.get(OWNERS_ANNOTATION)
-        if self.parent_uid != SHARED_LABEL_VALUE and (text is None or self.parent_uid):
+        metadata = self.metadata
+        text, label = metadata.annotations.get(OWNERS_ANNOTATION), metadata.labels.get(PARENT_UID_LABEL, "")
+        if label != SHARED_LABEL_VALUE and (text is None or label):
             return None
         shared = self._shared
         if shared is None:
@@ -363,7 +365,8 @@ class LiveObject:
         shared = self.shared
         if shared is not None:
             return tuple(shared.owners)
-        return (self.parent_uid,) if self.parent_uid else ()
+        uid = self.parent_uid
+        return (uid,) if uid else ()
 
     @property
     def creator_uid(self) -> str:

@@ -65,17 +65,18 @@ _UNITS = {
     "m": 60.0,
     "h": 3600.0,
     "d": 86400.0,
+    "w": 604800.0,
 }
 DURATION_LIMIT = 100
 """Characters of a duration."""
 
-_PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d)", re.ASCII)
+_PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d|w)", re.ASCII)
 
 
 def parse_duration(text: str) -> float:
-    """The seconds of a duration such as `300ms`, `10s`, `1h30m` or `7d`; a bare `0` is allowed.
+    """The seconds of a duration such as `300ms`, `10s`, `1h30m`, `7d` or `2w`; a bare `0` is allowed.
 
-    The syntax is Go's (https://pkg.go.dev/time#ParseDuration) without a sign and with `d` for 24 hours.
+    The syntax is Go's (https://pkg.go.dev/time#ParseDuration) without a sign, with `d` for 24 hours and `w` for 7 days.
 
     Raises ValueError for anything else.
     """

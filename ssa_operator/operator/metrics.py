@@ -33,6 +33,9 @@ KINDS_LIMIT = 500
 
 OTHER_KIND = "<other>"
 
+SERIES_LIMIT = 1024
+"""Series that are found without a look at their labels."""
+
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 _Metric = TypeVar("_Metric", bound=MetricWrapperBase)
@@ -217,8 +220,9 @@ class Metrics:
         self.build_info = add(Gauge, "ssa_operator_build_info{version}", "1, with the operator's version.")
         self.build_info.labels(__version__).set(1)
         self._process = ProcessCollector(registry=self._registry)
-        # Finding the series by its labels takes longer than to count.
-        self._request_series = lru_cache(maxsize=1024)(self._find_request_series)
+        # Finding a series by its labels takes longer than to count.
+        self._series = lru_cache(maxsize=SERIES_LIMIT)(MetricWrapperBase.labels)
+        self._request_series = lru_cache(maxsize=SERIES_LIMIT)(self._find_request_series)
         self._kinds: set[str] = set()
 
     def kind_label(self, kind: str) -> str:
@@ -248,7 +252,23 @@ class Metrics:
 
     def event_ended(self, result: str) -> None:
         """An Event was `written`, `failed` or was `dropped`."""
-        self.events.labels(result).inc()
+        self._series(self.events, result).inc()
+
+    def rendered(self, folder: str, seconds: float) -> None:
+        """A render of the folder for a parent took this time."""
+        self._series(self.render_seconds, folder).observe(seconds)
+
+    def reconcile_ended(self, folder: str, seconds: float) -> None:
+        """A reconcile of a parent of the folder took this time."""
+        self._series(self.reconcile_seconds, folder).observe(seconds)
+
+    def count_reconcile(self, folder: str, result: str) -> None:
+        """A reconcile of a parent of the folder had this result."""
+        self._series(self.reconciles, folder, result).inc()
+
+    def count_child(self, folder: str, kind: str, result: str) -> None:
+        """A reconcile had this result for a child of the kind."""
+        self._series(self.children, folder, self.kind_label(kind), result).inc()
 
     def listed(self, resource_name: str) -> None:
         self.lists.labels(resource_name).inc()

@@ -41,7 +41,6 @@ from ssa_operator.reconcile.context import reconciling
 from ssa_operator.reconcile.parent_records.folder_kinds import FolderKinds
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.reconcile.reconciler import Reconciler
-from ssa_operator.reconcile.renderer import Renderer
 from ssa_operator.rendering.folder.loaded_folders import Folder
 
 if TYPE_CHECKING:
@@ -132,12 +131,7 @@ class Operator:
         if options.rollouts:
             self.controllers.make_rollouts = self._make_rollouts
         self._shards = self._make_shard_leases()
-        self._reconciler = Reconciler(
-            shared.cluster,
-            shared.claims,
-            self.queue.has_as_urgent,
-            SYSTEM,
-        )
+        self._reconciler = Reconciler(shared.cluster)
 
     @property
     def namespace(self) -> str:
@@ -186,11 +180,6 @@ class Operator:
         # The election of a shard writes the shard's Lease itself.
         heartbeat = self.leadership is None
         return ShardLeases(self.client.credentials, self.namespace, shard, self.metrics, heartbeat=heartbeat)
-
-    @property
-    def renderer(self) -> Renderer:
-        """Renders parents by this operator's templates and caches."""
-        return self._reconciler.observer.renderer
 
     async def run(self, stop: asyncio.Event) -> None:
         """Reconcile until `stop` is set, then end in order."""

@@ -20,27 +20,18 @@ from collections.abc import Collection, Iterable
 
 from msgspec.structs import replace
 
-from ssa_operator.informers.parents import Parent, ParentKey
+from ssa_operator.informers.parents import Parent
 from ssa_operator.kube.api.client import DryRunClient
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import Credentials
-from ssa_operator.kube.clock import SYSTEM
-from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.messages import counted
-from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator_options import Options
-from ssa_operator.operator.queue import Queue
+from ssa_operator.operator.preview import Planned, Preview, synced_informers
 from ssa_operator.operator.rollouts.requests import RolloutUnavailableError
-from ssa_operator.operator.shared_informers import ParentError, SharedInformers
-from ssa_operator.reconcile import act
-from ssa_operator.reconcile.current_reconcile import Reconcile
-from ssa_operator.reconcile.observe import Observer
-from ssa_operator.reconcile.parent_records.requests import without_unrecordable
-from ssa_operator.reconcile.parent_state import ParentState
+from ssa_operator.operator.shared_informers import ParentError
 from ssa_operator.reconcile.plan import Plan
-from ssa_operator.reconcile.planner import Planner
 from ssa_operator.reconcile.prune.deletions import deletions
 from ssa_operator.rendering.folder.loaded_folders import Folder, Sources
 
@@ -60,15 +51,13 @@ async def planned_deletions(
     objects it may delete or recreate without that. Raises ApiError, CredentialsError and RolloutUnavailableError.
     """
     async with DryRunClient(credentials) as client:
-        mapper, metrics = RESTMapper(client), Metrics()
-        queue: Queue[ParentKey] = Queue(SYSTEM.monotonic)
-        shared = SharedInformers(client, mapper, replace(options, shard=None), metrics, queue)
-        planning = _Planning(client, shared)
+        options, sources = replace(options, shard=None), Sources(folders={folder.name: folder})
+        planning = _Planning()
         try:
-            async with shared.synced(mapper, Sources(folders={folder.name: folder})):
+            async with synced_informers(client, RESTMapper(client), options, sources=sources) as shared:
                 if (running := shared.controllers.folders.get(folder.name)) is not None:
                     lives = [live for live in running if live.uid in uids and not live.deleting]
-                    await planning.plan(map(running.parent, lives))
+                    await planning.plan(Preview(client, shared), map(running.parent, lives))
         except ParentError as error:
             raise RolloutUnavailableError(str(error)) from error
         except ExceptionGroup as errors:
@@ -77,10 +66,7 @@ async def planned_deletions(
 
 
 class _Planning:
-    def __init__(self, client: DryRunClient, shared: SharedInformers) -> None:
-        self._cluster = replace(shared.cluster, operator_client=client, dry_run=True)
-        self._observer = Observer(self._cluster, shared.claims, SYSTEM)
-        self._planner = Planner(self._cluster, shared.claims, self._observer, SYSTEM)
+    def __init__(self) -> None:
         self._slots = asyncio.Semaphore(PARALLEL_PARENTS)
         self.found: list[Identity] = []
         """What would be deleted or recreated."""
@@ -93,30 +79,25 @@ class _Planning:
         self.incomplete = 0
         """Those of them of which not all is rendered yet."""
 
-    async def plan(self, parents: Iterable[Parent]) -> None:
+    async def plan(self, preview: Preview, parents: Iterable[Parent]) -> None:
         """Add what reconciles of these parents would delete or recreate. Raises ExceptionGroup."""
         async with asyncio.TaskGroup() as group:
             for parent in parents:
                 await self._slots.acquire()
-                await self._plan(parent, group)
+                try:
+                    planned = await preview.plan(parent)
+                except ApiError as error:
+                    self._slots.release()
+                    self._count_unknown(parent, error)
+                    continue
+                group.create_task(self._dry_run(preview, planned))
 
-    async def _plan(self, parent: Parent, group: asyncio.TaskGroup) -> None:
-        reconcile = Reconcile.begin(self._cluster, parent, ParentState(), Cause.PARENT)
+    async def _dry_run(self, preview: Preview, planned: Planned) -> None:
+        plan = planned.plan
         try:
-            observed, rendered = await self._observer.observe(reconcile)
-            plan = without_unrecordable(await self._planner.plan(reconcile, observed, rendered), parent)
+            outcomes = await preview.try_steps(planned)
         except ApiError as error:
-            self._slots.release()
-            self._count_unknown(parent, error)
-            return
-        group.create_task(self._dry_run(plan, reconcile))
-
-    async def _dry_run(self, plan: Plan, reconcile: Reconcile) -> None:
-        parent = reconcile.parent
-        try:
-            outcomes = await act.dry_run(plan, self._cluster.for_parent(parent, reconcile.state.secrets))
-        except ApiError as error:
-            self._count_unknown(parent, error)
+            self._count_unknown(planned.parent, error)
             return
         finally:
             self._slots.release()

@@ -21,7 +21,7 @@ from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.queue import Queue
 from ssa_operator.reconcile.cluster_access import SharedCluster
-from ssa_operator.reconcile.impersonation.reviews import AccountReviews
+from ssa_operator.reconcile.impersonation import AccountReviews
 from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.shards.other_shards import OtherShards
 from ssa_operator.reconcile.status.event_requests import Recorder
@@ -62,6 +62,9 @@ class SharedInformers:
             recorder=self.recorder,
             reports_status=self.controllers.reports_status,
             settings=options.reconcile,
+            claims=self.router.claims,
+            others_wait=queue.has_as_urgent,
+            clock=clock,
             other_shards=OtherShards(client, self.controllers.folders, options.shard) if options.shard else None,
         )
         """The access of a reconcile to the cluster."""

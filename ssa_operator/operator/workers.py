@@ -43,21 +43,20 @@ from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.repeated_lines import RepeatedLines
 from ssa_operator.operator.suspected_parents import AloneTurn, SuspectedParents, Version
+from ssa_operator.reconcile.child import FailureReason, Result
 from ssa_operator.reconcile.context import reconciling
 from ssa_operator.reconcile.failures import log_bug
-from ssa_operator.reconcile.impersonation.reviews import ANSWER_LIFETIME
-from ssa_operator.reconcile.outcome import Result
+from ssa_operator.reconcile.impersonation import ANSWER_LIFETIME
 from ssa_operator.reconcile.parent_state import Parents, ParentState
 from ssa_operator.reconcile.reconciler import Reconciled, Reconciler
 from ssa_operator.reconcile.render_turns import SLOW, Pace, paced
 from ssa_operator.reconcile.resync.rules import ResyncBudget, next_resync
 from ssa_operator.reconcile.resync.unchanged import COUNTED_IN_VAIN
-from ssa_operator.reconcile.retries.rules import Retries, RetryBudget, after_error, after_report
+from ssa_operator.reconcile.retries import Retries, RetryBudget, after_error, after_report
 from ssa_operator.reconcile.secrets.redacted_report import redacted_error
 from ssa_operator.reconcile.settings import ApplyMode
 from ssa_operator.reconcile.status.report import Report
 from ssa_operator.reconcile.status.requests import next_conflict_at
-from ssa_operator.reconcile.step import FailureReason
 
 log = logging.getLogger("ssa_operator")
 
@@ -203,7 +202,7 @@ class Workers:
         parents.save_state(live, state)
 
     def _after_render(self, key: ParentKey, seconds: float) -> None:
-        self._metrics.render_seconds.labels(key.folder).observe(seconds)
+        self._metrics.rendered(key.folder, seconds)
         if seconds >= SLOW:
             self._slow_renders[key] = seconds
         elif self._slow_renders:
@@ -257,7 +256,7 @@ class Workers:
             # With whatever error, it came back: it ended nothing.
             self._suspects.reconciled(key)
         seconds = time.perf_counter() - started
-        self._metrics.reconcile_seconds.labels(key.folder).observe(seconds)
+        self._metrics.reconcile_ended(key.folder, seconds)
         if self._listeners:
             self._tell_listeners(key, parent.live.uid, causes, seconds, done, new)
         return _without_outcomes(state)
@@ -384,14 +383,12 @@ class Workers:
         return retries
 
     def _count(self, key: ParentKey, result: str) -> None:
-        self._metrics.reconciles.labels(key.folder, result).inc()
+        self._metrics.count_reconcile(key.folder, result)
 
     def _count_unchanged(self, key: ParentKey, report: Report) -> None:
         """Count the children of a resync that repeated the last one."""
         for child in report.children:
-            self._metrics.children.labels(
-                key.folder, self._metrics.kind_label(child.identity.kind), Result.UNCHANGED.value
-            ).inc()
+            self._metrics.count_child(key.folder, child.identity.kind, Result.UNCHANGED.value)
 
     def _requeue_at(self, key: ParentKey, due: float | None) -> None:
         """Requeue a parent at a moment of the monotonic clock."""
@@ -443,19 +440,20 @@ class Workers:
 
     def _log(self, key: ParentKey, before: Report | None, report: Report) -> None:
         for outcome in report.outcomes:
-            kind = self._metrics.kind_label(outcome.step.identity.kind)
-            self._metrics.children.labels(key.folder, kind, outcome.result.value).inc()
-            problem = FailureReason.CONFLICT if outcome.step.conflict else outcome.problem
+            kind = outcome.identity.kind
+            self._metrics.count_child(key.folder, kind, outcome.result.value)
+            failed = outcome.problem if outcome.result is Result.FAILED else None
+            problem = FailureReason.CONFLICT if outcome.conflict else failed
             if problem is not None:
-                self._metrics.child_failures.labels(key.folder, kind, problem.value).inc()
+                self._metrics.child_failures.labels(key.folder, self._metrics.kind_label(kind), problem.value).inc()
             for warning in outcome.warnings:
-                log.warning("%s: %s: the API server warns: %s", key, outcome.step.identity, warning)
+                log.warning("%s: %s: the API server warns: %s", key, outcome.identity, warning)
             if outcome.counted:
-                log.info("%s: %s: %s", key, outcome.step.identity, COUNTED_IN_VAIN)
+                log.info("%s: %s: %s", key, outcome.identity, COUNTED_IN_VAIN)
             if outcome.result is Result.CREATED:
-                log.info("%s: %s created", key, outcome.step.identity)
+                log.info("%s: %s created", key, outcome.identity)
             elif outcome.result in _LOGGED_RESULTS:
-                log.info("%s: %s %s: %s", key, outcome.step.identity, outcome.result, outcome.step.reason)
+                log.info("%s: %s %s: %s", key, outcome.identity, outcome.result, outcome.reason)
         verdict = report.verdict
         if report.suspended != (before is not None and before.suspended):
             log.info("%s: %s", key, "is suspended" if report.suspended else "is resumed")

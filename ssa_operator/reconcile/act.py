@@ -30,7 +30,7 @@ its manifest allows it).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, TypeVar
 
@@ -40,67 +40,67 @@ from ssa_operator.kube.api.discovery import REQUEST_ERRORS
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.readiness import ReadinessState, is_rolled_out
 from ssa_operator.reconcile.apply import Existing, apply, apply_shared, prune
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.child import Action, Child, FailureReason, Result
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.failures import failed_request, unexpected_failure
 from ssa_operator.reconcile.long_steps import BATCH, PAUSE
 from ssa_operator.reconcile.ordering import stages, waiting_outcome
-from ssa_operator.reconcile.outcome import Outcome, Result
-from ssa_operator.reconcile.owner_references.requests import disown_kept, keep
+from ssa_operator.reconcile.owner_references import disown_kept, keep
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.prune.deletions import with_deletions
 from ssa_operator.reconcile.recreate.requests import ImmutableChange, recreate
 from ssa_operator.reconcile.secrets.parent_secrets import reads_secrets
 from ssa_operator.reconcile.shards.requests import with_parents_of_other_shards
-from ssa_operator.reconcile.shared_ownership.requests import record_vote
+from ssa_operator.reconcile.shared_ownership import record_vote
 from ssa_operator.reconcile.status.previous_status import KEPT_UNTIL
-from ssa_operator.reconcile.step import Action, FailureReason, Step
 
 Done = TypeVar("Done")
 
 _CREATED = frozenset({Result.CREATED, Result.RECREATED})
 
 
-async def act(plan: Plan, cluster: ClusterAccess, now: float) -> tuple[Outcome, ...]:
+async def act(plan: Plan, reconcile: Reconcile) -> tuple[Child, ...]:
     """Carry out every step. The outcomes have the order of the steps. If an object turned out to exist, the step of its
-    outcome is another one than planned. `now` is in seconds since the epoch.
+    outcome is another one than planned.
     """
-    outcomes: dict[int, Outcome] = {}
-    by_identity: dict[Identity, Outcome] = {}
+    now = reconcile.now()
+    outcomes: dict[int, Child] = {}
+    by_identity: dict[Identity, Child] = {}
     for stage in stages(plan.steps):
         steps = [step for _, step in stage]
         if steps[0].action is Action.PRUNE:
             if why := _unfinished(outcomes.values()):
                 outcomes |= {position: _kept(step, why) for position, step in stage}
                 continue
-            unready = _UnreadySuccessors(by_identity, now)
-            steps = [unready.step(step) for step in steps]
-        done = await run_all(_act_on(step, by_identity, plan, cluster, now) for step in steps)
+            steps = _unless_awaited(steps, by_identity, now)
+        done = await run_all(_act_on(step, by_identity, plan, reconcile, now) for step in steps)
         outcomes |= {position: outcome for (position, _), outcome in zip(stage, done, strict=True)}
         for outcome in done:
-            by_identity.setdefault(outcome.step.identity, outcome)
+            by_identity.setdefault(outcome.identity, outcome)
         while any(outcome.result in _CREATED for outcome in done) and (denied := _denied(outcomes)):
-            done = await run_all(_act_on(outcome.step, by_identity, plan, cluster, now) for outcome in denied.values())
+            done = await run_all(
+                _act_on(outcome.again, by_identity, plan, reconcile, now) for outcome in denied.values()
+            )
             outcomes |= dict(zip(denied, done, strict=True))
-            by_identity |= {outcome.step.identity: outcome for outcome in done}
+            by_identity |= {outcome.identity: outcome for outcome in done}
     return tuple(outcomes[position] for position in range(len(plan.steps)))
 
 
-def _denied(outcomes: Mapping[int, Outcome]) -> dict[int, Outcome]:
+def _denied(outcomes: Mapping[int, Child]) -> dict[int, Child]:
     """The outcomes of manifests that admission denied, by position."""
-    return {position: each for position, each in outcomes.items() if each.denied and each.step.manifest is not None}
+    return {position: each for position, each in outcomes.items() if each.denied and each.manifest is not None}
 
 
-async def dry_run(plan: Plan, cluster: ClusterAccess) -> tuple[Outcome, ...]:
+async def dry_run(plan: Plan, reconcile: Reconcile) -> tuple[Child, ...]:
     """The outcome that every step would have if all that it depends on was there, and nothing held up a deletion. The
     outcomes have the order of the steps. Nothing is written.
     """
-    cluster = replace(cluster, dry_run=True)
     applied = [step for step in plan.steps if step.action is not Action.PRUNE]
-    outcomes = await run_all(_try_to_perform(step, plan, cluster) for step in applied)
+    outcomes = await run_all(_try_to_perform(step, plan, reconcile) for step in applied)
     prunes = [step for step in plan.steps if step.action is Action.PRUNE]
     if why := _unfinished(outcomes):
         return with_deletions(plan, (*outcomes, *(_kept(step, why) for step in prunes)))
-    return with_deletions(plan, (*outcomes, *await run_all(_try_to_perform(step, plan, cluster) for step in prunes)))
+    return with_deletions(plan, (*outcomes, *await run_all(_try_to_perform(step, plan, reconcile) for step in prunes)))
 
 
 async def run_all(coroutines: Iterable[Coroutine[Any, Any, Done]]) -> list[Done]:
@@ -124,119 +124,117 @@ async def run_all(coroutines: Iterable[Coroutine[Any, Any, Done]]) -> list[Done]
     return [task.result() for task in tasks]
 
 
-class _UnreadySuccessors:
-    """Which objects are kept because of what replaces or names them. Those with the same successors get one answer."""
-
-    def __init__(self, before: Mapping[Identity, Outcome], now: float) -> None:
-        self._before = before
-        self._now = now
-        self._first: dict[frozenset[Identity], str | None] = {}
-
-    def step(self, step: Step) -> Step:
-        """The prune, or a KEEP instead while a successor is not ready."""
-        successors = step.successors
-        if successors not in self._first:
-            awaited = (_awaited(each, self._before.get(each), self._now) for each in sorted(successors))
-            self._first[successors] = next(filter(None, awaited), None)
-        first = self._first[successors]
-        return step if first is None else replace(step, action=Action.KEEP, reason=f"{step.reason}; {first}")
+def _unless_awaited(prunes: Sequence[Child], before: Mapping[Identity, Child], now: float) -> list[Child]:
+    """The prunes, or a KEEP instead while what replaces or names an object is not ready. Objects with the same
+    successors get one answer.
+    """
+    first: dict[frozenset[Identity], str | None] = {}
+    for successors in {step.successors for step in prunes}:
+        awaited = (_awaited(each, before.get(each), now) for each in sorted(successors))
+        first[successors] = next(filter(None, awaited), None)
+    return [
+        step
+        if (why := first[step.successors]) is None
+        else replace(step, action=Action.KEEP, reason=f"{step.reason}; {why}")
+        for step in prunes
+    ]
 
 
-def _awaited(identity: Identity, outcome: Outcome | None, now: float) -> str | None:
+def _awaited(identity: Identity, outcome: Child | None, now: float) -> str | None:
     """Until when an object is kept because of this successor, None if it need not be."""
     if outcome is None or outcome.live is None:
         return f"{KEPT_UNTIL} {identity} is ready"
-    if outcome.step.readiness_of(outcome.live, now).state is not ReadinessState.CURRENT:
+    if outcome.readiness_of(outcome.live, now).state is not ReadinessState.CURRENT:
         return f"{KEPT_UNTIL} {identity} is ready"
     return None if is_rolled_out(outcome.live.body) else f"{KEPT_UNTIL} {identity} has replaced its pods"
 
 
-def _unfinished(outcomes: Iterable[Outcome]) -> str | None:
+def _unfinished(outcomes: Iterable[Child]) -> str | None:
     """Why nothing may be pruned, None if objects may be."""
     for outcome in outcomes:
         if outcome.result is Result.FAILED:
             return "an apply failed"
-        if outcome.result is Result.WAITING and outcome.step.action is Action.APPLY:
-            return f"{outcome.step.identity}: {outcome.message}"
+        if outcome.result is Result.WAITING and outcome.action is Action.APPLY:
+            return f"{outcome.identity}: {outcome.message}"
     return None
 
 
-def _kept(step: Step, why: str) -> Outcome:
+def _kept(step: Child, why: str) -> Child:
     message = f"is no longer rendered; kept because {why}"
-    return Outcome(step=step, result=Result.WAITING, live=step.live, message=message)
+    return step.ended(Result.WAITING, live=step.live, message=message)
 
 
-async def _act_on(
-    step: Step, before: Mapping[Identity, Outcome], plan: Plan, cluster: ClusterAccess, now: float
-) -> Outcome:
+async def _act_on(step: Child, before: Mapping[Identity, Child], plan: Plan, reconcile: Reconcile, now: float) -> Child:
     waiting = waiting_outcome(step, before, now) if step.after or step.missing else None
-    return waiting or await _try_to_perform(step, plan, cluster)
+    return waiting or await _try_to_perform(step, plan, reconcile)
 
 
-async def _try_to_perform(step: Step, plan: Plan, cluster: ClusterAccess) -> Outcome:
+async def _try_to_perform(step: Child, plan: Plan, reconcile: Reconcile) -> Child:
     try:
-        return await disown_kept(await _perform(step, plan, cluster), plan.observed, cluster)
+        return await disown_kept(await _perform(step, plan, reconcile), plan.observed, reconcile)
     except REQUEST_ERRORS as error:
         return failed_request(step, error)
     except Exception as error:  # noqa: BLE001 - it is logged
         return unexpected_failure(step, error, reads_secrets=reads_secrets(plan.rendered, plan.observed.parent))
 
 
-async def _perform(step: Step, plan: Plan, cluster: ClusterAccess) -> Outcome:
+async def _perform(step: Child, plan: Plan, reconcile: Reconcile) -> Child:
     if step.bug is not None:
         raise step.bug
     match step.action:
         case Action.APPLY:
-            return await _apply(step, plan, cluster)
+            return await _apply(step, plan, reconcile)
         case Action.PRUNE:
-            return await prune(step, plan.observed.parent.uid, cluster)
+            return await prune(step, reconcile)
         case Action.UNCHANGED:
-            return Outcome(step=step, result=Result.UNCHANGED, live=step.live)
+            return step.ended(Result.UNCHANGED, live=step.live)
         case Action.KEEP:
-            return await keep(step, plan.observed.parent, cluster)
+            return await keep(step, plan.observed.parent, reconcile)
         case Action.WAIT:
             # The event of another child requeues a parent that waits for it. Only a step with a manifest is retried. A
             # conflict or a feedback loop has its own schedule.
             retryable = step.manifest is not None and not step.conflict and not step.feedback_loop
-            return Outcome(step=step, result=Result.WAITING, live=step.live, message=step.reason, retryable=retryable)
+            return step.ended(Result.WAITING, live=step.live, message=step.reason, retryable=retryable)
         case Action.RECREATE:
-            removed = await prune(step, plan.observed.parent.uid, cluster)
+            removed = await prune(step, reconcile)
             if removed.result is not Result.PRUNED:
                 return removed
             # The object is created when its deletion is over. If it was over at once, no watch event follows.
             return replace(removed, result=Result.RECREATED, message=step.reason, retryable=True)
         case Action.REFUSE:
-            return Outcome(
-                step=step,
-                result=Result.FAILED,
-                live=await record_vote(step, plan.observed.parent.uid, cluster) if step.vote else step.live,
+            return step.ended(
+                Result.FAILED,
+                live=await record_vote(step, reconcile) if step.vote else step.live,
                 message=f"{step.identity} {step.reason}",
                 problem=step.problem,
                 retryable=step.problem is FailureReason.APPLY_FAILED and not step.needs_permission,
             )
 
 
-async def _apply(step: Step, plan: Plan, cluster: ClusterAccess) -> Outcome:
+async def _apply(step: Child, plan: Plan, reconcile: Reconcile) -> Child:
     """Apply a manifest until there is an outcome. An object that turns out to exist is planned again. An object whose
     immutable field changed may be deleted first.
     """
-    current: Step | Existing | ImmutableChange | Outcome = step
+    current: Child | Existing | ImmutableChange = step
     try:
-        while not isinstance(current, Outcome):
+        while True:
             match current:
                 case Existing():
-                    known = await with_parents_of_other_shards(plan.observed, [current.live], cluster.other_shards)
+                    known = await with_parents_of_other_shards(
+                        plan.observed, [current.live], reconcile.cluster.other_shards
+                    )
                     plan = replace(plan, observed=known)
                     current = plan.step_for_existing(current.step, current.live)
                 case ImmutableChange():
-                    current = await recreate(current, cluster)
-                case Step(action=Action.APPLY):
+                    current = await recreate(current, reconcile)
+                case Child(result=Result.PLANNED, action=Action.APPLY):
                     if current.manifest is not None and current.manifest.shared is not None:
-                        current = await apply_shared(current, plan.observed.parent.uid, cluster)
+                        current = await apply_shared(current, reconcile)
                     else:
-                        current = await apply(current, cluster)
-                case Step():
-                    current = await _perform(current, plan, cluster)
+                        current = await apply(current, reconcile)
+                case Child(result=Result.PLANNED):
+                    current = await _perform(current, plan, reconcile)
+                case Child():
+                    return current
     except REQUEST_ERRORS as error:
-        return failed_request(current if isinstance(current, Step) else current.step, error)
-    return current
+        return failed_request(current if isinstance(current, Child) else current.step, error)

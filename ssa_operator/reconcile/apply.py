@@ -35,7 +35,7 @@ from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.managed_fields import has_owned_content
 from ssa_operator.objects.manifest import Manifest
-from ssa_operator.reconcile.adoption.rules import (
+from ssa_operator.reconcile.adoption import (
     adopt_fields_patch,
     depends_on_known,
     former_version_patch,
@@ -44,11 +44,12 @@ from ssa_operator.reconcile.adoption.rules import (
     with_patched_metadata,
     without_former_fields,
 )
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.child import Child, FailureReason, Result, waiting_outcome
+from ssa_operator.reconcile.child_memory import Recreation
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.failures import failed_outcome, failed_request, location_of_error
-from ssa_operator.reconcile.outcome import Outcome, Result, waiting_outcome
 from ssa_operator.reconcile.prune.outdated_view import is_outdated
-from ssa_operator.reconcile.recreate.recreation import Recreation
+from ssa_operator.reconcile.prune.requests import why_outdated, why_parent_outdated
 from ssa_operator.reconcile.recreate.requests import ImmutableChange, immutable_change
 from ssa_operator.reconcile.refusals.known_refusals import after_apply
 from ssa_operator.reconcile.refusals.requests import answer_refusal, answer_returned_fields
@@ -61,90 +62,93 @@ from ssa_operator.reconcile.replicas.rules import (
     with_replicas,
 )
 from ssa_operator.reconcile.resync.unchanged import is_counted_as_change, is_same_apply, is_same_content
-from ssa_operator.reconcile.shared_ownership.requests import OTHERS_TURN, release
-from ssa_operator.reconcile.shared_ownership.rules import with_owners
-from ssa_operator.reconcile.step import FailureReason, Step
+from ssa_operator.reconcile.shared_ownership import OTHERS_TURN, release, with_owners
 
 
 class Existing(Struct, frozen=True):
     """A step whose object was planned to be created, and the object that exists."""
 
-    step: Step
+    step: Child
     live: LiveObject
 
 
-async def apply_shared(step: Step, uid: str, cluster: ClusterAccess) -> Outcome | Existing | ImmutableChange | Step:
+async def apply_shared(step: Child, reconcile: Reconcile) -> Child | Existing | ImmutableChange:
     """Apply the manifest of an object that several parents share, after the requests of its other owners in this
-    process. If one of these has changed the object, it is returned. `uid` is that of the parent.
+    process. If one of these has changed the object, it is returned.
     """
-    async with cluster.children.shared_turn(step.identity, uid, patient=cluster.dry_run) as granted:
+    uid = reconcile.uid
+    async with reconcile.cluster.children.shared_turn(step.identity, uid, patient=reconcile.cluster.dry_run) as granted:
         if not granted:
             return waiting_outcome(step, step.live, OTHERS_TURN)
-        now = cluster.children.of(uid).get(step.identity)
+        now = reconcile.cluster.children.of(uid).get(step.identity)
         if now is not None and (step.live is None or now.resource_version != step.live.resource_version):
             return Existing(step, now)
-        return await apply(step, cluster)
+        return await apply(step, reconcile)
 
 
-async def apply(step: Step, cluster: ClusterAccess) -> Outcome | Existing | ImmutableChange | Step:
+async def apply(step: Child, reconcile: Reconcile) -> Child | Existing | ImmutableChange:
     """Apply the manifest of a step. Instead of an outcome, returns an object that exists although the plan doesn't know
     it, an apply that was refused because of an immutable field, or what to apply after a refusal. Raises
     REQUEST_ERRORS.
     """
     assert step.manifest is not None
     manifest = with_owners(step.manifest, step.live)
-    if cluster.guard.parent_leaves():
+    if reconcile.parent_leaves:
         return waiting_outcome(step, step.live, "is not applied, because its parent is being deleted")
-    resource = await cluster.children.resource(manifest.identity.group_kind, manifest.version)
+    resource = await reconcile.cluster.children.resource(manifest.identity.group_kind, manifest.version)
     ready = step
     try:
-        with cluster.writing(manifest.identity):
+        with reconcile.cluster.writing(manifest.identity):
+            if why := await _why_not_gained(step, manifest, reconcile):
+                return waiting_outcome(step, step.live, why)
             if step.live is not None:
                 adopts = not step.live.owned_fields()
-                prepared = await _prepare(step, manifest, resource, cluster, adopts=adopts)
+                prepared = await _prepare(step, manifest, resource, reconcile, adopts=adopts)
                 ready = replace(step, live=prepared.live)
                 kept = prepared.keeps_fields or has_owned_content(prepared.live, manifest.body)
-                instead = None if kept else await answer_returned_fields(ready, manifest, resource, cluster)
+                instead = None if kept else await answer_returned_fields(ready, manifest, resource, reconcile)
                 if instead is not None:
                     return instead
-                done = await _apply_to_prepared(prepared, step, manifest, resource, cluster)
+                done = await _apply_to_prepared(prepared, step, manifest, resource, reconcile)
                 if not isinstance(done, Applied):
-                    return _after_change(step, step.live, done, cluster)
+                    return _after_change(step, step.live, done, reconcile)
                 applied = done
             else:
-                if why := await _why_not_created(manifest, cluster):
-                    return waiting_outcome(step, None, why)
-                created = await _create(step, manifest, resource, cluster)
+                created = await _create(step, manifest, resource, reconcile)
                 if isinstance(created, LiveObject):
                     return Existing(step, created)
                 applied = created
-            is_same = is_same_content if cluster.dry_run else is_same_apply
+            is_same = is_same_content if reconcile.cluster.dry_run else is_same_apply
             same = step.live is not None and is_same(step.live, applied.live)
-            counted = step.live is not None and not cluster.dry_run and is_counted_as_change(step.live, applied.live)
-            applied = replace(applied, live=cluster.written(applied.live, changed=not (same or counted)))
+            counted = (
+                step.live is not None
+                and not reconcile.cluster.dry_run
+                and is_counted_as_change(step.live, applied.live)
+            )
+            applied = replace(applied, live=reconcile.cluster.written(applied.live, changed=not (same or counted)))
     except ValueError as error:
         return failed_outcome(step, str(error), problem=FailureReason.INVALID_MANIFEST)
     except ApiError as error:
-        return await _after_refusal(ready, manifest, resource, error, cluster)
+        return await _after_refusal(ready, manifest, resource, error, reconcile)
     # `diff` shows what a dry run would give up by itself.
-    before = applied.live if cluster.dry_run else step.live
+    before = applied.live if reconcile.cluster.dry_run else step.live
     return replace(_applied(step, manifest, applied, before, same=same or counted), counted=counted)
 
 
 async def _after_refusal(
-    step: Step, manifest: Manifest, resource: Resource, error: ApiError, cluster: ClusterAccess
-) -> Outcome | ImmutableChange | Step:
+    step: Child, manifest: Manifest, resource: Resource, error: ApiError, reconcile: Reconcile
+) -> Child | ImmutableChange:
     try:
-        answer = await answer_refusal(step, manifest, resource, error, cluster)
+        answer = await answer_refusal(step, manifest, resource, error, reconcile)
     except REQUEST_ERRORS as failure:
         return failed_request(step, failure)
-    if isinstance(answer, Step | Outcome):
+    if isinstance(answer, Child):
         return answer
-    change = immutable_change(step, manifest, resource, error, cluster, answer)
+    change = immutable_change(step, manifest, resource, error, reconcile, answer)
     return change or _refused(step, manifest, error, answer)
 
 
-def _applied(step: Step, manifest: Manifest, applied: Applied, before: LiveObject | None, *, same: bool) -> Outcome:
+def _applied(step: Child, manifest: Manifest, applied: Applied, before: LiveObject | None, *, same: bool) -> Child:
     memory, left = step.memory, ""
     refusal, recreation = memory.refusal, memory.recreation
     if before is not None:
@@ -159,59 +163,63 @@ def _applied(step: Step, manifest: Manifest, applied: Applied, before: LiveObjec
         result = Result.CREATED
     if refusal is not memory.refusal or recreation is not memory.recreation:
         step = replace(step, memory=replace(memory, refusal=refusal, recreation=recreation))
-    return Outcome(step=step, result=result, live=applied.live, message=left, warnings=applied.warnings)
+    return step.ended(result, live=applied.live, message=left, warnings=applied.warnings)
 
 
-async def _create(step: Step, manifest: Manifest, resource: Resource, cluster: ClusterAccess) -> Applied | LiveObject:
+async def _create(step: Child, manifest: Manifest, resource: Resource, reconcile: Reconcile) -> Applied | LiveObject:
     """Apply where no object exists; an object that exists is returned as it is."""
-    paths, gone = scale_paths(resource, cluster), cluster.children.last_seen(manifest.identity)
+    paths, gone = scale_paths(resource, reconcile.cluster), reconcile.cluster.children.last_seen(manifest.identity)
     replicas = last_replicas(manifest, step.replicas, gone, paths)
     complete = with_replicas(manifest, replicas, paths)
-    created = await _create_if_absent(complete, resource, cluster)
-    if complete is manifest or isinstance(created, LiveObject) or cluster.dry_run:
+    created = await _create_if_absent(complete, resource, reconcile)
+    if complete is manifest or isinstance(created, LiveObject) or reconcile.cluster.dry_run:
         return created
-    live = cluster.written(created.live)
-    return replace(created, live=await hand_over(manifest, live, resource, cluster, replicas))
+    live = reconcile.cluster.written(created.live)
+    return replace(created, live=await hand_over(manifest, live, resource, reconcile, replicas))
 
 
-async def _create_if_absent(manifest: Manifest, resource: Resource, cluster: ClusterAccess) -> Applied | LiveObject:
+async def _create_if_absent(manifest: Manifest, resource: Resource, reconcile: Reconcile) -> Applied | LiveObject:
     try:
-        return await _send(manifest, only_if_absent(manifest), resource, cluster)
+        return await _send(manifest, only_if_absent(manifest), resource, reconcile)
     except ApiError as error:
         if error.code != 409:
             raise
-    existing = await cluster.client.find(resource, manifest.identity.name, manifest.identity.namespace)
+    existing = await reconcile.client.find(resource, manifest.identity.name, manifest.identity.namespace)
     if existing is not None:
         return existing
     # It was deleted meanwhile, or this API server fails the precondition for an absent object, too.
-    return await _send(manifest, manifest.encoded, resource, cluster)
+    return await _send(manifest, manifest.encoded, resource, reconcile)
 
 
-async def _why_not_created(manifest: Manifest, cluster: ClusterAccess) -> str | None:
-    """Why an object must not be created by what is known of the parent, None where it may. Raises ApiError."""
-    was_deleted = cluster.children.last_seen(manifest.identity) is not None
-    if not (manifest.deleted_by_operator or was_deleted) or cluster.dry_run:
-        return None
-    return await cluster.guard.why_parent_outdated()
+async def _why_not_gained(step: Child, manifest: Manifest, reconcile: Reconcile) -> str | None:
+    """Why the parent must not get an object that it doesn't have, None where it may or has it. If the parent is gone,
+    nobody deletes the object, or takes its uid from the owners of a shared one. Raises ApiError.
+    """
+    shared, live, by_operator = manifest.shared, step.live, manifest.deleted_by_operator
+    if live is None:
+        is_gained = by_operator or reconcile.cluster.children.last_seen(manifest.identity) is not None
+    else:
+        is_gained = by_operator and shared is not None and (live.shared is None or shared.uid not in live.shared.owners)
+    return await why_parent_outdated(reconcile) if is_gained and not reconcile.cluster.dry_run else None
 
 
 async def _apply_to_known(
-    live: LiveObject, manifest: Manifest, resource: Resource, cluster: ClusterAccess
+    live: LiveObject, manifest: Manifest, resource: Resource, reconcile: Reconcile
 ) -> Applied | LiveObject | None:
     """Apply to an object as it was read. Returns the object as it is now where the manifest must not be applied to it,
     None where it is gone.
     """
-    if cluster.dry_run or not depends_on_known(manifest):
-        return await _send(manifest, manifest.encoded, resource, cluster)
+    if reconcile.cluster.dry_run or not depends_on_known(manifest):
+        return await _send(manifest, manifest.encoded, resource, reconcile)
     identity = manifest.identity
 
     async def change(current: LiveObject | None) -> Applied | LiveObject | None:
         if current is None or is_outdated(live, current):
             return current
         # At most its status has changed.
-        return await _send(manifest, only_to_known(manifest, current), resource, cluster)
+        return await _send(manifest, only_to_known(manifest, current), resource, reconcile)
 
-    read = partial(cluster.client.find, resource, identity.name, identity.namespace)
+    read = partial(reconcile.client.find, resource, identity.name, identity.namespace)
     return await retry_on_conflict(read, change, known=live, is_conflict=_is_other_version)
 
 
@@ -220,12 +228,12 @@ def _is_other_version(error: ApiError) -> bool:
     return error.conflict or (error.invalid and any(cause.field == "metadata.uid" for cause in error.causes))
 
 
-def _after_change(step: Step, known: LiveObject, current: LiveObject | None, cluster: ClusterAccess) -> Outcome:
+def _after_change(step: Child, known: LiveObject, current: LiveObject | None, reconcile: Reconcile) -> Child:
     """The outcome where an object is another one than the cache has, or gone. The next reconcile has it."""
     if current is not None and current.parent_uid == known.parent_uid != "":
-        current = cluster.written(current, changed=False)
+        current = reconcile.cluster.written(current, changed=False)
     elif current is None or current.uid != known.uid:
-        cluster.deleted(known)
+        reconcile.cluster.deleted(known)
     what = "was deleted" if current is None else "was changed"
     return waiting_outcome(step, current, f"{what} meanwhile, and its watch is behind; the operator has read it again")
 
@@ -241,7 +249,7 @@ class _Prepared(Struct, frozen=True):
 
 
 async def _prepare(
-    step: Step, manifest: Manifest, resource: Resource, cluster: ClusterAccess, *, adopts: bool
+    step: Child, manifest: Manifest, resource: Resource, reconcile: Reconcile, *, adopts: bool
 ) -> _Prepared:
     """Change the owners of fields before an apply: adopt those of former managers, so that obsolete ones are removed,
     and hand over the number of replicas that the manifest leaves to others.
@@ -250,71 +258,73 @@ async def _prepare(
     assert live is not None
     if not adopts and live.own_api_version() == manifest.api_version and has_owned_content(live, manifest.body):
         return _Prepared(live, keeps_fields=True)
-    patch = adopt_fields_patch(live, manifest.api_version, cluster.former_managers) if adopts else None
-    if cluster.dry_run:
+    patch = adopt_fields_patch(live, manifest.api_version, reconcile.former_managers) if adopts else None
+    if reconcile.cluster.dry_run:
         owned = live if patch is None else with_patched_metadata(live, patch)
-        return _Prepared(owned, find_handover(manifest, owned, scale_paths(resource, cluster), replicas))
+        return _Prepared(owned, find_handover(manifest, owned, scale_paths(resource, reconcile.cluster), replicas))
     if patch is not None:
-        live = await cluster.client.merge_patch(resource, live.identity.namespace, live.identity.name, patch)
-    return _Prepared(await hand_over(manifest, live, resource, cluster, replicas))
+        live = await reconcile.client.merge_patch(resource, live.identity.namespace, live.identity.name, patch)
+    return _Prepared(await hand_over(manifest, live, resource, reconcile, replicas))
 
 
 async def _apply_to_prepared(
-    prepared: _Prepared, step: Step, manifest: Manifest, resource: Resource, cluster: ClusterAccess
+    prepared: _Prepared, step: Child, manifest: Manifest, resource: Resource, reconcile: Reconcile
 ) -> Applied | LiveObject | None:
     """Apply to an object. Returns the object as it is now, or None, if it is not the one that the manifest may be
     applied to.
     """
     live = step.live
     assert live is not None
-    if cluster.dry_run:
-        return await _dry_run(live, prepared, manifest, resource, cluster)
-    done = await _apply_to_known(prepared.live, manifest, resource, cluster)
+    if reconcile.cluster.dry_run:
+        return await _dry_run(live, prepared, manifest, resource, reconcile)
+    done = await _apply_to_known(prepared.live, manifest, resource, reconcile)
     if isinstance(done, Applied) and (patch := former_version_patch(live, done.live, manifest)):
         identity = manifest.identity
-        return replace(done, live=await cluster.client.merge_patch(resource, identity.namespace, identity.name, patch))
+        return replace(
+            done, live=await reconcile.client.merge_patch(resource, identity.namespace, identity.name, patch)
+        )
     if live.owned_fields() or live.managed_fields or not isinstance(done, Applied):
         return done
     # The first apply gave a manager to the fields that had none.
-    again = await _prepare(replace(step, live=done.live), manifest, resource, cluster, adopts=True)
-    return done if again.live is done.live else await _apply_to_known(again.live, manifest, resource, cluster)
+    again = await _prepare(replace(step, live=done.live), manifest, resource, reconcile, adopts=True)
+    return done if again.live is done.live else await _apply_to_known(again.live, manifest, resource, reconcile)
 
 
 async def _dry_run(
-    live: LiveObject, prepared: _Prepared, manifest: Manifest, resource: Resource, cluster: ClusterAccess
+    live: LiveObject, prepared: _Prepared, manifest: Manifest, resource: Resource, reconcile: Reconcile
 ) -> Applied:
     """The answer of a dry run. That of a patch would have no effect on that of the apply."""
     handover = prepared.handover
     complete = manifest if handover is None else with_handed_over(manifest, handover)
-    applied = await _send(manifest, complete.encoded, resource, cluster)
+    applied = await _send(manifest, complete.encoded, resource, reconcile)
     result = applied.live if handover is None else handover.patched(applied.live)
     if not live.owned_fields():
-        result = without_former_fields(live, result, complete, cluster.former_managers)
+        result = without_former_fields(live, result, complete, reconcile.former_managers)
     return replace(applied, live=result)
 
 
-async def _send(manifest: Manifest, body: bytes, resource: Resource, cluster: ClusterAccess) -> Applied:
+async def _send(manifest: Manifest, body: bytes, resource: Resource, reconcile: Reconcile) -> Applied:
     identity = manifest.identity
-    options = calls.ApplyOptions(dry_run=cluster.dry_run, secret=manifest.document.secret)
-    return await cluster.client.apply(resource, identity.namespace, identity.name, body, options)
+    options = calls.ApplyOptions(dry_run=reconcile.cluster.dry_run, secret=manifest.document.secret)
+    return await reconcile.client.apply(resource, identity.namespace, identity.name, body, options)
 
 
-async def prune(step: Step, uid: str, cluster: ClusterAccess) -> Outcome:
-    """Delete the object of a step, if it is still the one that was planned for and other parents than that with this
-    uid don't share it. Raises REQUEST_ERRORS.
+async def prune(step: Child, reconcile: Reconcile) -> Child:
+    """Delete the object of a step, if it is still the one that was planned for and no other parents share it. Raises
+    REQUEST_ERRORS.
     """
     live = step.live
     assert live is not None
     try:
-        resource = await cluster.children.resource(live.identity.group_kind, live.version)
-        if kept := await _kept_by_old_view(step, cluster):
+        resource = await reconcile.cluster.children.resource(live.identity.group_kind, live.version)
+        if kept := await _kept_by_old_view(step, reconcile):
             return kept
         if live.shared is not None:
-            last = await release(step, uid, resource, cluster)
-            if isinstance(last, Outcome):
+            last = await release(step, resource, reconcile)
+            if isinstance(last, Child):
                 return last
             live = last
-        remaining = await _delete(live, resource, cluster)
+        remaining = await _delete(live, resource, reconcile)
     except UnknownKind as error:
         return _not_deleted(step, str(error))
     except ApiError as error:
@@ -323,48 +333,50 @@ async def prune(step: Step, uid: str, cluster: ClusterAccess) -> Outcome:
             raise
         return _not_deleted(step, f"another object has its name by now, or it changed meanwhile ({error.message})")
     if remaining is None:
-        cluster.deleted(live)
+        reconcile.cluster.deleted(live)
     else:
-        cluster.written(remaining)
-    return Outcome(step=step, result=Result.PRUNED, live=remaining)
+        reconcile.cluster.written(remaining)
+    return step.ended(Result.PRUNED, live=remaining)
 
 
-async def _kept_by_old_view(step: Step, cluster: ClusterAccess) -> Outcome | None:
+async def _kept_by_old_view(step: Child, reconcile: Reconcile) -> Child | None:
     """The outcome of an object that the operator must not delete by what it knows, None where it may."""
     try:
-        why = await cluster.guard.why_outdated()
+        why = await why_outdated(reconcile)
     except ApiError as error:
         message = f"{step.identity} is kept, because what its deletion follows from can't be read again: {error}"
         return replace(failed_request(step, error), message=message)
     return waiting_outcome(step, step.live, f"{step.reason}; {why}") if why else None
 
 
-async def _delete(live: LiveObject, resource: Resource, cluster: ClusterAccess) -> LiveObject | None:
+async def _delete(live: LiveObject, resource: Resource, reconcile: Reconcile) -> LiveObject | None:
     """Delete an object as it is in the cache; if it changed meanwhile and still belongs to the parent, as it is now."""
     identity = live.identity
-    options = calls.DeleteOptions(uid=live.uid, resource_version=live.resource_version, dry_run=cluster.dry_run)
+    options = calls.DeleteOptions(
+        uid=live.uid, resource_version=live.resource_version, dry_run=reconcile.cluster.dry_run
+    )
     try:
-        return await cluster.client.delete(resource, identity.namespace, identity.name, options)
+        return await reconcile.client.delete(resource, identity.namespace, identity.name, options)
     except ApiError as error:
         if not error.conflict:
             raise
         conflict = error
-    now = await cluster.client.find(resource, identity.name, identity.namespace)
+    now = await reconcile.client.find(resource, identity.name, identity.namespace)
     if now is None:
         return None
     if (now.uid, now.parent_uid, now.shared) != (live.uid, live.parent_uid, live.shared) or not now.owned_fields():
         raise conflict
     options = replace(options, resource_version=now.resource_version)
-    return await cluster.client.delete(resource, identity.namespace, identity.name, options)
+    return await reconcile.client.delete(resource, identity.namespace, identity.name, options)
 
 
-def _not_deleted(step: Step, why: str) -> Outcome:
+def _not_deleted(step: Child, why: str) -> Child:
     """The outcome of an object that the cache still holds and the API server no longer has as it was."""
     message = f"{step.reason}; waits until its watch shows the present state: {why}"
-    return Outcome(step=step, result=Result.WAITING, live=step.live, message=message, retryable=True)
+    return step.ended(Result.WAITING, live=step.live, message=message, retryable=True)
 
 
-def _refused(step: Step, manifest: Manifest, error: ApiError, note: str | None) -> Outcome:
+def _refused(step: Child, manifest: Manifest, error: ApiError, note: str | None) -> Child:
     """A refused apply: the API server's message, at the template line that wrote the first field in it. `note` is what
     the message says of other managers.
     """

@@ -13,6 +13,7 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,13 +21,11 @@ from msgspec.structs import replace
 from ssa_operator.kube.api.backoff import earliest
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.json_codec import NOTHING
-from ssa_operator.reconcile.feedback_loops.series import FeedbackLoop
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.reconcile.feedback_loops.change_bucket import ChangeBucket
 from ssa_operator.reconcile.field_conflicts.history import ConflictHistory
-from ssa_operator.reconcile.follow_ups.rules import follow_up_pause
 from ssa_operator.reconcile.pod_failures.rules import PodCheck
-from ssa_operator.reconcile.recreate.recreation import Recreation
 from ssa_operator.reconcile.refusals.known_refusals import KnownRefusal
-from ssa_operator.reconcile.renames.rename_series import RenameSeries
 from ssa_operator.reconcile.resync.unchanged import ApplyRecord
 
 
@@ -41,8 +40,8 @@ class ChildMemory(Struct, frozen=True, kw_only=True):
     """What the API server refuses of its manifest, although the manifest is not at fault."""
     recreation: Recreation | None = None
     """Set where it was deleted to be recreated."""
-    loop: FeedbackLoop | None = None
-    """Set where it changes when it is applied, because its template reads what is derived from it."""
+    changes: ChangeBucket | None = None
+    """How often the operator may still change it."""
     pods: PodCheck | None = None
     """What its pods showed, as long as it isn't ready."""
     warned: frozenset[str] = frozenset()
@@ -55,7 +54,9 @@ class ChildMemory(Struct, frozen=True, kw_only=True):
         """Whether the next reconcile follows from what is rendered alone. A resync applies all the same, and compares
         the answer with `applied`; `pods` decides on nothing but messages.
         """
-        if self.recreation is not None or self.loop is not None or self.warned or self.hook_failures:
+        if self.recreation is not None or self.warned or self.hook_failures:
+            return False
+        if self.changes is not None and self.changes.was_emptied:
             return False
         if self.refusal is not None and (self.refusal.kept or self.refusal.admission):
             return False
@@ -71,10 +72,10 @@ class ChildMemories(Struct, frozen=True, kw_only=True):
     by_child: Mapping[Identity, ChildMemory] = NOTHING
     observed_at: float = 0.0
     """When a reconcile last looked for foreign changes."""
-    renames: Mapping[GroupKind, RenameSeries] = NOTHING
-    """The kinds whose children get other names again and again."""
-    follow_ups: int = 0
-    """How many reconciles in a row each changed what templates read."""
+    new_names: Mapping[GroupKind, ChangeBucket] = NOTHING
+    """How often the operator may still create a child that takes the place of one with another name, by kind."""
+    follows: bool = False
+    """Whether the last reconcile changed what templates read, so that another one follows. No event reports that."""
 
     def of(self, identity: Identity) -> ChildMemory:
         """What is remembered of a child."""
@@ -104,17 +105,34 @@ class ChildMemories(Struct, frozen=True, kw_only=True):
         """When the parent has to be reconciled even without an event."""
         moments = [self.next_conflict_at]
         for row in self.by_child.values():
-            if row.loop is not None:
-                moments.append(row.loop.again_at(now))
+            if row.changes is not None:
+                moments.append(row.changes.again_at(now))
             if row.pods is not None:
                 moments.append(row.pods.due)
-        if self.renames:
-            moments += [names.again_at(now) for names in self.renames.values()]
-        if self.follow_ups:
-            moments.append(now + follow_up_pause(self.follow_ups))
+        moments += [names.again_at(now) for names in self.new_names.values()]
+        if self.follows:
+            moments.append(now)
         return earliest(*moments)
 
     @property
     def at_rest(self) -> bool:
         """Whether the next reconcile follows from what is rendered alone."""
-        return not self.renames and not self.follow_ups and all(row.at_rest for row in self.by_child.values())
+        if self.follows or any(names.was_emptied for names in self.new_names.values()):
+            return False
+        return all(row.at_rest for row in self.by_child.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recreation:
+    """The deletion of an object that the operator recreates."""
+
+    digest: bytes
+    """The digest of the manifest that needs the new object."""
+    created: bool
+    """Whether the new object was created."""
+    deleted_uid: str = ""
+    """The uid of the deleted object."""
+    why: str = ""
+    """The reason, for messages."""
+    old: LiveObject | None = field(default=None, compare=False, repr=False)
+    """The deleted object, if it held generated values: the new object gets them."""

@@ -12,79 +12,33 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Callable
-from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol
 
-from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec import Struct, field
 
 from ssa_operator.informers.child_informers import ChildInformers
 from ssa_operator.informers.crds import CRDInformer
 from ssa_operator.informers.lookups import LookupInformers
-from ssa_operator.informers.parents import Parent
+from ssa_operator.informers.parents import ParentKey
 from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.clock import SYSTEM, Clock
+from ssa_operator.objects.causes import Cause
+from ssa_operator.objects.compression import Examples
 from ssa_operator.objects.identity import GroupKind, Identity
-from ssa_operator.objects.kinds import ServedKind
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets
-from ssa_operator.reconcile.account_view import AccountView
-from ssa_operator.reconcile.impersonation.reviews import AccountReviews
-from ssa_operator.reconcile.impersonation.rules import account_of
+from ssa_operator.reconcile.impersonation import AccountReviews
+from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.parent_records.folder_kinds import FolderKinds
-from ssa_operator.reconcile.replicas.rules import OthersReplicas
+from ssa_operator.reconcile.render_turns import RenderTurns
 from ssa_operator.reconcile.settings import ReconcileSettings
 from ssa_operator.reconcile.shards.other_shards import OtherShards
 from ssa_operator.reconcile.status.event_requests import Recorder
-
-
-class Guard(Protocol):
-    """What has to be asked, and stored, before the API server creates or deletes a child."""
-
-    async def why_outdated(self) -> str | None:
-        """Why nothing may be deleted because the view of the parent is old, None where it is not. Raises ApiError."""
-
-    async def why_parent_outdated(self) -> str | None:
-        """As `why_outdated`, of the parent alone."""
-
-    def parent_leaves(self) -> bool:
-        """Whether the parent is being deleted or gone by now, so that no child gets an owner reference to it. False
-        where the reconcile began so.
-        """
-
-    async def keep_values(self, live: LiveObject, why: str) -> None:
-        """Store the generated values of an object that is deleted next. `why` is the reason of the deletion. Raises
-        ApiError and ValueError.
-        """
-
-    async def keep_replicas(self, identity: Identity, replicas: OthersReplicas) -> None:
-        """Record the number of replicas that others set in an object that is deleted next. Raises ApiError and
-        ValueError.
-        """
-
-
-class Unguarded:
-    """The guard of requests that write no children, and of dry runs: it asks and stores nothing."""
-
-    async def why_outdated(self) -> str | None:
-        return None
-
-    async def why_parent_outdated(self) -> str | None:
-        return None
-
-    def parent_leaves(self) -> bool:
-        return False
-
-    async def keep_values(self, live: LiveObject, why: str) -> None:
-        pass
-
-    async def keep_replicas(self, identity: Identity, replicas: OthersReplicas) -> None:
-        pass
+from ssa_operator.rendering.determinism import TrustedTemplates
 
 
 class SharedCluster(Struct, frozen=True, kw_only=True):
-    """What the reconciles of all parents read and write: the operator's client, the informers, and the recorder of
-    Events; and the settings of all of them.
+    """What the reconciles of all parents share: the operator's client, the informers, the recorder of Events, the
+    settings, and what the process knows of them together.
     """
 
     operator_client: Client
@@ -104,21 +58,27 @@ class SharedCluster(Struct, frozen=True, kw_only=True):
     """Whether a controller, this one or another, writes the status of a kind's objects: they are ready only then."""
     settings: ReconcileSettings = ReconcileSettings()
     """What all reconciles follow from."""
+    claims: ObjectClaims
+    """The objects of all parents of all folders."""
+    others_wait: Callable[[Cause, ParentKey], bool] = lambda *_: False
+    """Whether parents wait that are at least as urgent as this one with these causes."""
+    clock: Clock = SYSTEM
+    turns: RenderTurns = field(default_factory=RenderTurns)
+    """Where their renders wait for each other."""
+    trusted: TrustedTemplates = field(default_factory=TrustedTemplates)
+    """The templates whose renders need no check."""
+    examples: Examples = field(default_factory=dict)
+    """What the applies that resyncs repeat are compressed by."""
+    logged: set[tuple[str, str, str, str]] = field(default_factory=set)
+    """The fields of statuses that were dropped and are logged already: folder, digest, template line and reason."""
+    without_events: set[tuple[str, str]] = field(default_factory=set)
+    """The accounts that may not list Events, each with the namespace, as far as that is logged."""
     other_shards: OtherShards | None = None
     """The parents of other shards, None without `--shard`."""
     folder_kinds: FolderKinds | None = None
     """The kinds that each folder has applied; None for a command, which has no namespace of its own."""
     dry_run: bool = False
     """Whether every write is a dry run."""
-
-    def for_parent(self, parent: Parent, secrets: ParentSecrets) -> ClusterAccess:
-        """The access of a reconcile of this parent. `secrets` is where its renders put the contents of Secrets."""
-        account = account_of(self.impersonate, parent.live.identity) if self.impersonate else ""
-        client = self.operator_client.impersonating(account) if account else self.operator_client
-        if secrets != NO_SECRETS:
-            client = client.hiding(secrets)
-        former_managers = parent.folder.settings.former_managers
-        return ClusterAccess(client=client, account=account, former_managers=former_managers, **asdict(self))
 
     def writing(self, identity: Identity) -> AbstractContextManager[None]:
         """Hold back the watch events of an object while the operator writes it."""
@@ -134,27 +94,3 @@ class SharedCluster(Struct, frozen=True, kw_only=True):
         """Remove from the caches an object that a delete removed at once."""
         if not self.dry_run:
             self.children.deleted(live)
-
-
-class ClusterAccess(SharedCluster, frozen=True, kw_only=True):
-    """What one reconcile reads and writes."""
-
-    client: Client
-    """Sends what concerns the children of the parent."""
-    account: str
-    """The user name of the account that they are applied as, '' where the parent is not impersonated."""
-    former_managers: AbstractSet[str]
-    """The field managers whose fields the operator adopts with an existing object."""
-    guard: Guard = Unguarded()
-
-    def hiding(self, secrets: ParentSecrets) -> ClusterAccess:
-        """The same access, after a render that put the contents of Secrets there."""
-        return replace(self, client=self.client.hiding(secrets))
-
-    def account_view(self) -> AccountView | None:
-        """What the parent's account may read, for one render; None for the operator itself."""
-        return AccountView(self.account, self.reviews, self._served) if self.account else None
-
-    def _served(self, kind: GroupKind, version: str | None) -> ServedKind | None:
-        resource = self.lookups.resource(kind, version)
-        return None if resource is None else ServedKind(resource.plural, resource.namespaced)

@@ -9,38 +9,40 @@ Promises:
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Set as AbstractSet
+
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ssa_operator.informers.parents import Parent, ParentKey
+from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.objects.causes import Cause
-from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.kinds import ServedKind
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.secret_fields import ParentSecrets
-from ssa_operator.reconcile.account_view import AccountView
-from ssa_operator.reconcile.cluster_access import ClusterAccess, SharedCluster
+from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets
+from ssa_operator.reconcile.child import Result
+from ssa_operator.reconcile.cluster_access import SharedCluster
+from ssa_operator.reconcile.impersonation import AccountView, account_of
 from ssa_operator.reconcile.long_steps import LongSteps
-from ssa_operator.reconcile.outcome import Result
 from ssa_operator.reconcile.parent_records.rules import AppliedRecord, ParentRecords, read_parent_records
 from ssa_operator.reconcile.parent_state import ParentState
+from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.status.report import Report
 from ssa_operator.rendering.jinja.predicates import Judgements
-
-
-class OwnChildren(Struct, frozen=True):
-    """The order of a parent's children, which follows from these objects and from the records."""
-
-    labelled: tuple[LiveObject, ...]
-    records: ParentRecords
-    ordered: tuple[LiveObject, ...]
 
 
 class Reconcile(Struct, kw_only=True):
     """A reconcile in progress: the parent, its state and the causes."""
 
-    cluster: ClusterAccess
-    """The access to the cluster for this parent."""
+    cluster: SharedCluster
+    """What it shares with the reconciles of all parents."""
+    client: Client
+    """Sends what concerns the children of the parent. Its errors quote no Secret's content that a render put there."""
+    account: str = ""
+    """The user name of the account that they are applied as, '' where the parent is not impersonated."""
     parent: Parent
     """The parent as the last write of this reconcile left it."""
     records: ParentRecords
@@ -49,8 +51,8 @@ class Reconcile(Struct, kw_only=True):
     """What the process remembers of the parent so far."""
     causes: Cause
     """Why the parent is reconciled."""
-    own_children: OwnChildren | None = None
-    """Its children, as this reconcile saw them last."""
+    own_children: tuple[object, tuple[LiveObject, ...]] = (None, ())
+    """Its children in order, as this reconcile saw them last, after what the order follows from."""
     repeated: dict[Identity, tuple[Result, tuple[str, ...]]] = field(default_factory=dict)
     """The results of applies that were sent before the render and did not leave everything as it was, and the API
     server's warnings.
@@ -61,6 +63,14 @@ class Reconcile(Struct, kw_only=True):
     steps: LongSteps = field(default_factory=LongSteps)
     """The steps of this reconcile, which leave the event loop to others where they take long."""
 
+    plan: Plan | None = None
+    """The plan that is carried out, None before that and in a dry run."""
+    began_leaving: bool = False
+    """Whether the parent was being deleted already when that began."""
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a question is asked, or a record is written, that is one for all children."""
+    answers: dict[object, str | ApiError | None] = field(default_factory=dict)
+    """The answers to such questions."""
     acted: Report | None = None
     """What became of the children, of a reconcile that ends before its status is rendered."""
     judgements: Judgements = field(default_factory=Judgements)
@@ -81,8 +91,12 @@ class Reconcile(Struct, kw_only=True):
     @classmethod
     def begin(cls, cluster: SharedCluster, parent: Parent, state: ParentState, causes: Cause) -> Reconcile:
         """A reconcile that begins now."""
+        account = account_of(cluster.impersonate, parent.live.identity) if cluster.impersonate else ""
+        client = cluster.operator_client.impersonating(account) if account else cluster.operator_client
         return cls(
-            cluster=cluster.for_parent(parent, state.secrets),
+            cluster=cluster,
+            client=client if state.secrets == NO_SECRETS else client.hiding(state.secrets),
+            account=account,
             parent=parent,
             records=_records(parent, state),
             state=state,
@@ -98,6 +112,34 @@ class Reconcile(Struct, kw_only=True):
         """The parent in the work queue."""
         identity = self.parent.live.identity
         return ParentKey(self.parent.folder.name, identity.namespace, identity.name)
+
+    @property
+    def former_managers(self) -> AbstractSet[str]:
+        """The field managers whose fields the operator adopts with an existing object."""
+        return self.parent.folder.settings.former_managers
+
+    @property
+    def parent_leaves(self) -> bool:
+        """Whether the parent is being deleted or gone by now, so that no child gets an owner reference to it. False
+        where the reconcile began so: it applies finalize hooks.
+        """
+        return self.plan is not None and not self.began_leaving and self.parent.leaves
+
+    def account_view(self) -> AccountView | None:
+        """What the parent's account may read, for one render; None for the operator itself."""
+        return AccountView(self.account, self.cluster.reviews, self._served) if self.account else None
+
+    def _served(self, kind: GroupKind, version: str | None) -> ServedKind | None:
+        resource = self.cluster.lookups.resource(kind, version)
+        return None if resource is None else ServedKind(resource.plural, resource.namespaced)
+
+    def now(self) -> float:
+        """The time in seconds since the epoch."""
+        return self.cluster.clock.now()
+
+    def monotonic(self) -> float:
+        """The time in seconds on the monotonic clock of the process."""
+        return self.cluster.clock.monotonic()
 
     def learn_permissions(self, account: AccountView | None) -> None:
         """Remember what a render read as the parent's account."""
@@ -124,7 +166,7 @@ class Reconcile(Struct, kw_only=True):
         """Remember where a render put the contents of Secrets."""
         if secrets != self.state.secrets:
             self.state = replace(self.state, secrets=secrets)
-            self.cluster = self.cluster.hiding(secrets)
+            self.client = self.client.hiding(secrets)
 
 
 def _records(parent: Parent, state: ParentState) -> ParentRecords:

@@ -18,30 +18,25 @@ from collections.abc import Set as AbstractSet
 from typing import TypeAlias
 
 from ssa_operator.objects.annotations import APPLIED_EACH_TIME, ApplyPolicy
-from ssa_operator.reconcile.adoption import rules as adoption
-from ssa_operator.reconcile.apply_once import rules as apply_once
+from ssa_operator.reconcile import adoption, apply_once, ownership, shared_ownership
+from ssa_operator.reconcile.child import Child
 from ssa_operator.reconcile.feedback_loops import rules as feedback_loops
-from ssa_operator.reconcile.feedback_loops.series import FeedbackLoop
+from ssa_operator.reconcile.feedback_loops.change_bucket import ChangeBucket
 from ssa_operator.reconcile.field_conflicts import rules as field_conflicts
 from ssa_operator.reconcile.field_conflicts.history import ConflictHistory
 from ssa_operator.reconcile.observed import Observed
-from ssa_operator.reconcile.ownership import rules as ownership
 from ssa_operator.reconcile.recreate import rules as recreate
-from ssa_operator.reconcile.renames import rules as renames
-from ssa_operator.reconcile.renames.rename_series import RenameSeries
 from ssa_operator.reconcile.resync import rules as resync
 from ssa_operator.reconcile.resync.unchanged import ApplyRecord
-from ssa_operator.reconcile.shared_ownership import rules as shared_ownership
-from ssa_operator.reconcile.step import Step
 
 
-def decide_step(observed: Observed, step: Step) -> Step:
+def decide_step(observed: Observed, step: Child) -> Child:
     """What is done with a manifest. The step has its live object, also one that turned out to exist only when it was
     to be created.
     """
-    row, names = step.memory, observed.memory.renames.get(step.identity.group_kind)
+    row, names = step.memory, observed.memory.new_names.get(step.identity.group_kind)
     used: set[object] = {step.policy}
-    for remembered in (row.applied, row.conflict, row.loop, names):
+    for remembered in (row.applied, row.conflict, row.changes, names):
         if remembered is not None:
             used.add(type(remembered))
     decided = _first(CLAIM_RULES, observed, step, used)
@@ -54,7 +49,7 @@ def decide_step(observed: Observed, step: Step) -> Step:
     return decided
 
 
-def _first(rules: Rules, observed: Observed, step: Step, used: AbstractSet[object]) -> Step | None:
+def _first(rules: Rules, observed: Observed, step: Child, used: AbstractSet[object]) -> Child | None:
     for rule, needs in rules.items():
         if not needs or not used.isdisjoint(needs):
             decided = rule(observed, step)
@@ -63,18 +58,18 @@ def _first(rules: Rules, observed: Observed, step: Step, used: AbstractSet[objec
     return None
 
 
-def _is_created(_: Observed, step: Step) -> Step:
+def _is_created(_: Observed, step: Child) -> Child:
     return step.applied("was deleted" if step.foreign_change is not None else "does not exist")
 
 
-def _is_kept(_: Observed, step: Step) -> Step:
+def _is_kept(_: Observed, step: Child) -> Child:
     return step.kept("exists and is left alone")
 
 
 _EVERY: AbstractSet[object] = frozenset()
 """A rule that is asked about every manifest."""
 
-Rule: TypeAlias = Callable[[Observed, Step], Step | None]
+Rule: TypeAlias = Callable[[Observed, Child], Child | None]
 """A rule gives the step of a manifest, or None where it has no answer. It gets the step that applies the manifest."""
 
 Rules: TypeAlias = Mapping[Rule, AbstractSet[object]]
@@ -91,9 +86,8 @@ CLAIM_RULES: Rules = {
 
 ABSENT_RULES: Rules = {
     field_conflicts.awaits_pause: {ConflictHistory},
-    feedback_loops.awaits_pause: {FeedbackLoop},
+    feedback_loops.awaits_pause: {ChangeBucket},
     recreate.is_recreated: _EVERY,
-    renames.awaits_pause: {RenameSeries},
     _is_created: _EVERY,
 }
 """What is done if the object does not exist."""
@@ -109,14 +103,13 @@ PRESENT_RULES: Rules = {
     field_conflicts.is_paused: {ConflictHistory},
     shared_ownership.gets_owner: {ApplyPolicy.SHARED},
     resync.needs_no_apply: {ApplyRecord},
-    feedback_loops.is_paused: {FeedbackLoop},
+    feedback_loops.is_paused: {ChangeBucket},
     resync.is_applied: _EVERY,
 }
 """What is done if the object exists."""
 
-MESSAGES: Mapping[Callable[[Observed, Step], Step], type[object]] = {
+MESSAGES: Mapping[Callable[[Observed, Child], Child], type[object]] = {
     field_conflicts.with_message: ConflictHistory,
-    feedback_loops.with_message: FeedbackLoop,
-    renames.with_message: RenameSeries,
+    feedback_loops.with_message: ChangeBucket,
 }
 """What is said of what the process remembers, each with the type of that."""

@@ -17,14 +17,14 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest, ManifestError, Rules, group_kind, manifest
 from ssa_operator.objects.render_result import Document, Wait
 from ssa_operator.objects.shards import has_bucket_label
-from ssa_operator.reconcile.adoption.rules import follows_from_object
+from ssa_operator.reconcile.adoption import follows_from_object
+from ssa_operator.reconcile.child import Action, Child, FailureReason, refused_step
 from ssa_operator.reconcile.decide import decide_step
-from ssa_operator.reconcile.observed import ApplyScope, Observed
+from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.refusals.known_refusals import recalled, without_kept
-from ssa_operator.reconcile.step import Action, FailureReason, Step, refused_step
 
 
-def step_for_document(observed: Observed, document: Document) -> Step:
+def step_for_document(observed: Observed, document: Document) -> Child:
     """The step of one document, without regard to other documents."""
     kind = observed.children.kinds.get(group_kind(document))
     provisional = identity_of(observed, document)
@@ -56,9 +56,9 @@ def step_for_document(observed: Observed, document: Document) -> Step:
         return refused_step(made.identity, why, document, FailureReason.APPLY_FAILED)
     live, memory = _live(observed, made), observed.memory.of(made.identity)
     if (known := memory.refusal) is not None:
-        known = recalled(known, made, live, resyncs=observed.apply_scope is ApplyScope.ALL)
+        known = recalled(known, made, live, resyncs=observed.applies_all)
         memory = replace(memory, refusal=known)
-    step = Step(
+    step = Child(
         action=Action.APPLY,
         identity=made.identity,
         manifest=made if known is None else without_kept(made, known.kept),
@@ -93,7 +93,7 @@ def _gets_bucket_label(observed: Observed, identity: Identity) -> bool:
     return observed.sharded or (live is not None and has_bucket_label(live.metadata.labels, observed.parent.uid))
 
 
-def step_for_wait(observed: Observed, wait: Wait, identity: Identity) -> Step:
+def step_for_wait(observed: Observed, wait: Wait, identity: Identity) -> Child:
     """The step of a document that can't be rendered yet."""
     known = observed.children.kinds.get(identity.group_kind)
     if known is not None and not known.namespaced:
@@ -101,7 +101,7 @@ def step_for_wait(observed: Observed, wait: Wait, identity: Identity) -> Step:
     elif not identity.namespace:
         identity = replace(identity, namespace=observed.parent.identity.namespace)
     live = observed.children.objects.get(identity)
-    return Step(
+    return Child(
         action=Action.WAIT,
         identity=identity,
         reason=str(wait),

@@ -12,74 +12,54 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from ssa_operator.kube.clock import Clock
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile import promises
 from ssa_operator.reconcile.act import act
+from ssa_operator.reconcile.child import Child
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.finalization.rules import advances_deletion
-from ssa_operator.reconcile.guard import ReconcileGuard
-from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.ordering import inputs_changed
-from ssa_operator.reconcile.outcome import Outcome
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.pod_failures.requests import diagnose_pods
-from ssa_operator.reconcile.pod_failures.workload_event_requests import WorkloadEvents
-from ssa_operator.reconcile.renderer import Renderer
-from ssa_operator.reconcile.step import Step
+from ssa_operator.reconcile.renderer import judged
 
-Outcomes = tuple[Outcome, ...]
+Outcomes = tuple[Child, ...]
 
 
-class Executor:
-    """Carries out plans. `claims` are the objects of all parents of all folders."""
+async def judge(reconcile: Reconcile, objects: Iterable[tuple[Child, LiveObject | None]]) -> None:
+    """Judge objects that have a rule of readiness of their own, so that what follows needs no time for it. Raises
+    Postponed.
+    """
+    asked = [(step, live) for step, live in objects if live is not None and step.rule is not None]
+    if asked:
+        now = reconcile.now
+        await judged(reconcile, lambda: [step.readiness_of(live, now()) for step, live in asked])
 
-    def __init__(self, claims: ObjectClaims, renderer: Renderer, clock: Clock) -> None:
-        self._claims = claims
-        self._renderer = renderer
-        self._workload_events = WorkloadEvents()
-        self._clock = clock
 
-    async def judge(self, reconcile: Reconcile, objects: Iterable[tuple[Step, LiveObject | None]]) -> None:
-        """Judge objects that have a rule of readiness of their own, so that what follows needs no time for it. Raises
-        Postponed.
-        """
-        asked = [(step, live) for step, live in objects if live is not None and step.rule is not None]
-        if asked:
-            now = self._clock.now
-            await self._renderer.judged(reconcile, lambda: [step.readiness_of(live, now()) for step, live in asked])
+async def carry_out(reconcile: Reconcile, plan: Plan) -> Outcomes:
+    """The outcome of each step."""
+    reconcile.plan, reconcile.began_leaving = plan, reconcile.parent.live.deleting
+    outcomes = await act(plan, reconcile)
+    reconcile.guessed = reconcile.judgements.missing
+    reconcile.state = replace(reconcile.state, children=promises.after_act(reconcile.state.children, outcomes))
+    return outcomes
 
-    async def carry_out(self, reconcile: Reconcile, plan: Plan) -> Outcomes:
-        """The outcome of each step."""
-        cluster = replace(reconcile.cluster, guard=ReconcileGuard(reconcile, plan))
-        outcomes = await act(plan, cluster, self._clock.now())
-        reconcile.guessed = reconcile.judgements.missing
-        reconcile.state = replace(reconcile.state, children=promises.after_act(reconcile.state.children, outcomes))
-        return outcomes
 
-    async def diagnose(self, reconcile: Reconcile, outcomes: Outcomes) -> Outcomes:
-        """The outcomes with the reasons why pods of the children fail. Raises Postponed."""
-        await self.judge(reconcile, ((outcome.step, outcome.live) for outcome in outcomes))
-        memories = reconcile.state.children
-        outcomes, checks = await diagnose_pods(
-            outcomes, memories, reconcile.cluster, self._workload_events, self._clock
-        )
-        reconcile.state = replace(reconcile.state, children=promises.with_pods(memories, checks))
-        return outcomes
+async def diagnose(reconcile: Reconcile, outcomes: Outcomes) -> Outcomes:
+    """The outcomes with the reasons why pods of the children fail. Raises Postponed."""
+    await judge(reconcile, ((outcome, outcome.live) for outcome in outcomes))
+    memories = reconcile.state.children
+    outcomes, checks = await diagnose_pods(outcomes, memories, reconcile)
+    reconcile.state = replace(reconcile.state, children=promises.with_pods(memories, checks))
+    return outcomes
 
-    def learn(self, reconcile: Reconcile, plan: Plan, outcomes: Outcomes) -> Outcomes:
-        """Update what is remembered of the children. Returns the outcomes without what was logged of earlier ones."""
-        memories, now = reconcile.state.children, self._clock.now()
-        follows = inputs_changed(plan.rendered, outcomes, now) or (
-            reconcile.parent.live.deleting and advances_deletion(outcomes, now)
-        )
-        learned = promises.after(
-            memories,
-            outcomes,
-            plan.rendered,
-            now=self._clock.monotonic(),
-            follows=follows,
-            read_by=self._claims.read_by,
-        )
-        reconcile.state = replace(reconcile.state, children=learned)
-        return promises.news(memories, outcomes)
+
+def learn(reconcile: Reconcile, plan: Plan, outcomes: Outcomes) -> Outcomes:
+    """Update what is remembered of the children. Returns the outcomes without what was logged of earlier ones."""
+    memories, now = reconcile.state.children, reconcile.now()
+    follows = inputs_changed(plan.rendered, outcomes, now) or (
+        reconcile.parent.live.deleting and advances_deletion(outcomes, now)
+    )
+    learned = promises.after(memories, outcomes, plan.observed.parents, now=reconcile.monotonic(), follows=follows)
+    reconcile.state = replace(reconcile.state, children=learned)
+    return promises.news(memories, outcomes)

@@ -19,20 +19,23 @@ from ssa_operator.objects.field_refusal import FieldRefusal, location_in
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.messages import sentence, shortened
 from ssa_operator.objects.source_location import SourceLocation
-from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.child import Child, FailureReason, Result
 from ssa_operator.reconcile.secrets.redacted_report import crash_text
-from ssa_operator.reconcile.step import FailureReason, Step
 
 log = logging.getLogger("ssa_operator")
 
 
 def failed_outcome(
-    step: Step, message: str, *, problem: FailureReason, retryable: bool = False, location: SourceLocation | None = None
-) -> Outcome:
+    step: Child,
+    message: str,
+    *,
+    problem: FailureReason,
+    retryable: bool = False,
+    location: SourceLocation | None = None,
+) -> Child:
     """The outcome of a failed step. `message` is a sentence that names the object."""
-    return Outcome(
-        step=step,
-        result=Result.FAILED,
+    return step.ended(
+        Result.FAILED,
         live=step.live,
         message=message,
         problem=problem,
@@ -41,7 +44,7 @@ def failed_outcome(
     )
 
 
-def failed_request(step: Step, error: Exception, location: SourceLocation | None = None) -> Outcome:
+def failed_request(step: Child, error: Exception, location: SourceLocation | None = None) -> Child:
     """The outcome of a step that met one of REQUEST_ERRORS, with the API server's message. A kind may still be served,
     and credentials be renewed.
     """
@@ -52,7 +55,7 @@ def failed_request(step: Step, error: Exception, location: SourceLocation | None
     return replace(outcome, retryable=not error.terminal, retry_after=retry_after, denied=error.denied)
 
 
-def unexpected_failure(step: Step, error: Exception, *, reads_secrets: bool) -> Outcome:
+def unexpected_failure(step: Child, error: Exception, *, reads_secrets: bool) -> Child:
     """The outcome of a step that met a bug, which is logged. It is retried."""
     what = f"a {step.identity.kind}" if reads_secrets else str(step.identity)
     log_bug(f"{what}: unexpected error", error, reads_secrets=reads_secrets)

@@ -24,15 +24,16 @@ from ssa_operator.objects.render_result import StatusFields
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.failures import bug_message
 from ssa_operator.reconcile.finalization.stuck_deletions import removal_advice
-from ssa_operator.reconcile.impersonation.rules import refusal
+from ssa_operator.reconcile.impersonation import refusal
 from ssa_operator.reconcile.orphaning.rules import CHILDREN_STAY
 from ssa_operator.reconcile.parent_records.rules import unreadable_records_message
-from ssa_operator.reconcile.phases import Phases
 from ssa_operator.reconcile.render_turns import let_renders_wait
+from ssa_operator.reconcile.renderer import follow_lookups, render_status
 from ssa_operator.reconcile.secrets.redacted_report import redacted_error, with_left_out
 from ssa_operator.reconcile.status.report import Report, make_idle_report
+from ssa_operator.reconcile.status.requests import publish
 from ssa_operator.reconcile.status.verdict import ReadyReason, Verdict
-from ssa_operator.reconcile.watched_children import own_children
+from ssa_operator.reconcile.watched_children import own_children, watch_recorded
 
 log = logging.getLogger("ssa_operator")
 
@@ -70,33 +71,31 @@ def _stalled(reason: ReadyReason, message: str) -> Verdict:
     return Verdict(ready=False, reason=reason.value, message=bounded(message, MESSAGE_LIMIT), stalled=True)
 
 
-async def report_idle(reconcile: Reconcile, verdict: Verdict, phases: Phases) -> Report:
+async def report_idle(reconcile: Reconcile, verdict: Verdict) -> Report:
     """Report on a parent for which nothing is applied. No lookup of its manifests requeues it any more.
 
     Raises ApiError, CredentialsError and Postponed.
     """
-    phases.observer.renderer.follow(reconcile.parent, Cause.TEMPLATE, {})
-    return await report_existing_children(reconcile, verdict, phases)
+    follow_lookups(reconcile, Cause.TEMPLATE, {})
+    return await report_existing_children(reconcile, verdict)
 
 
-async def report_existing_children(reconcile: Reconcile, verdict: Verdict, phases: Phases) -> Report:
+async def report_existing_children(reconcile: Reconcile, verdict: Verdict) -> Report:
     """Report on the children that exist, with a verdict. Raises ApiError, CredentialsError and Postponed."""
-    await phases.observer.children.watch_recorded(reconcile)
+    await watch_recorded(reconcile)
     # A status without those that an earlier process reported would hide their kinds from the next process. Other
     # objects have the label of children, too: EndpointSlices, and Secrets that keep generated values.
     children = [live for live in own_children(reconcile) if live.owned_fields()]
     own = StatusFields()
     if verdict.reason != ReadyReason.CLUSTER_SCOPED.value:  # its status template has no account to read with
-        own = await phases.observer.renderer.render_status(reconcile, children, result=verdict.result)
+        own = await render_status(reconcile, children, result=verdict.result)
     # No reconcile follows at once, which would write the status.
-    reconcile.state = replace(reconcile.state, children=replace(reconcile.state.children, follow_ups=0))
-    report = make_idle_report(
-        reconcile.parent.live, verdict, children, own, phases.clock.now(), reconcile.state.secrets
-    )
-    return await phases.publisher.publish(reconcile, with_left_out(report, own.left_out))
+    reconcile.state = replace(reconcile.state, children=replace(reconcile.state.children, follows=False))
+    report = make_idle_report(reconcile.parent.live, verdict, children, own, reconcile.now(), reconcile.state.secrets)
+    return await publish(reconcile, with_left_out(report, own.left_out))
 
 
-async def report_forbidden(reconcile: Reconcile, error: ApiError, phases: Phases) -> Report:
+async def report_forbidden(reconcile: Reconcile, error: ApiError) -> Report:
     """Report on a parent whose reconcile a missing permission ended, or a parent without room for a record. Raises
     ApiError and CredentialsError.
     """
@@ -105,18 +104,18 @@ async def report_forbidden(reconcile: Reconcile, error: ApiError, phases: Phases
     if advice := removal_advice(reconcile.parent.live):
         message = f"{bounded(message, MESSAGE_LIMIT - len(advice) - 2)}; {advice}"
     try:
-        return await report_existing_children(reconcile, _stalled(ReadyReason.FORBIDDEN, message), phases)
+        return await report_existing_children(reconcile, _stalled(ReadyReason.FORBIDDEN, message))
     except ApiError:
         if before is None or before.verdict.message != message:
             log.warning("%s: %s", reconcile.key, message)
         raise
 
 
-async def report_bug(reconcile: Reconcile, bug: Exception, phases: Phases) -> None:
+async def report_bug(reconcile: Reconcile, bug: Exception) -> None:
     """Write a status that names the bug. It is left as it is where the same bug prevents that."""
     let_renders_wait()
     verdict = Verdict(ready=False, reason=ReadyReason.INTERNAL_ERROR.value, message=f"it {bug_message(bug)}")
     try:
-        await report_existing_children(reconcile, verdict, phases)
+        await report_existing_children(reconcile, verdict)
     except Exception:
         log.exception("%s: the status of a reconcile that met a bug could not be written", reconcile.key)

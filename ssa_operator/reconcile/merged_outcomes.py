@@ -24,13 +24,12 @@ from ssa_operator.objects.managed_fields import entry_owner, managed_entries, wi
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.merge_keys import ListIndex
 from ssa_operator.objects.scalars import is_same_amount
-from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.child import Action, Child, FailureReason, Result
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.prune.deletions import with_deletions
 from ssa_operator.reconcile.replicas.rules import ScalePaths, find_handover, with_handed_over
 from ssa_operator.reconcile.resync.unchanged import is_same_content
-from ssa_operator.reconcile.shared_ownership.rules import released_outcome, with_owners
-from ssa_operator.reconcile.step import Action, FailureReason, Step
+from ssa_operator.reconcile.shared_ownership import released_outcome, with_owners
 
 Path: TypeAlias = tuple[str, ...]
 """The names of fields and keys that lead to a value, without positions in lists."""
@@ -42,53 +41,52 @@ IsQuantity: TypeAlias = Callable[[str, str, Path], bool]
 """Whether the field of an apiVersion and kind is a quantity by its schema."""
 
 
-def merged_outcomes(plan: Plan, is_quantity: IsQuantity, paths_of: ScalePathsOf) -> tuple[Outcome, ...]:
+def merged_outcomes(plan: Plan, is_quantity: IsQuantity, paths_of: ScalePathsOf) -> tuple[Child, ...]:
     """The outcome of each step, in the order of the plan's steps."""
     outcomes = [_outcome(step, plan.observed.parent.uid, is_quantity, paths_of) for step in plan.steps]
     failed = any(outcome.result is Result.FAILED for outcome in outcomes)
-    kept = (_kept(each) if failed and each.step.action is Action.PRUNE else each for each in outcomes)
+    kept = (_kept(each) if failed and each.action is Action.PRUNE else each for each in outcomes)
     return with_deletions(plan, kept)
 
 
-def _kept(outcome: Outcome) -> Outcome:
+def _kept(outcome: Child) -> Child:
     message = "is no longer rendered; kept because an apply failed"
-    return Outcome(step=outcome.step, result=Result.WAITING, live=outcome.step.live, message=message)
+    return outcome.ended(Result.WAITING, live=outcome.before, message=message)
 
 
-def _outcome(step: Step, uid: str, is_quantity: IsQuantity, paths_of: ScalePathsOf) -> Outcome:
+def _outcome(step: Child, uid: str, is_quantity: IsQuantity, paths_of: ScalePathsOf) -> Child:
     match step.action:
         case Action.APPLY if step.manifest is not None:
             manifest = with_owners(step.manifest, step.live)
             return _applied(step, manifest, is_quantity, paths_of(step.identity.group_kind))
         case Action.APPLY | Action.UNCHANGED | Action.KEEP:
-            return Outcome(step=step, result=Result.UNCHANGED, live=step.live)
+            return step.ended(Result.UNCHANGED, live=step.live)
         case Action.PRUNE:
-            return released_outcome(step, step.live, uid) or Outcome(step=step, result=Result.PRUNED)
+            return released_outcome(step, step.live, uid) or step.ended(Result.PRUNED)
         case Action.RECREATE:
-            return Outcome(step=step, result=Result.RECREATED, message=step.reason)
+            return step.ended(Result.RECREATED, message=step.reason)
         case Action.WAIT:
-            return Outcome(step=step, result=Result.WAITING, live=step.live, message=step.reason)
+            return step.ended(Result.WAITING, live=step.live, message=step.reason)
         case Action.REFUSE:
-            return Outcome(
-                step=step,
-                result=Result.FAILED,
+            return step.ended(
+                Result.FAILED,
                 live=step.live,
                 message=f"{step.identity} {step.reason}",
                 problem=step.problem or FailureReason.INVALID_MANIFEST,
             )
 
 
-def _applied(step: Step, manifest: Manifest, is_quantity: IsQuantity, paths: ScalePaths) -> Outcome:
+def _applied(step: Child, manifest: Manifest, is_quantity: IsQuantity, paths: ScalePaths) -> Child:
     live = step.live
     if live is None:
-        return Outcome(step=step, result=Result.CREATED, live=LiveObject.of(dict(manifest.body)))
+        return step.ended(Result.CREATED, live=LiveObject.of(dict(manifest.body)))
     handover = find_handover(manifest, live, paths, step.replicas)
     if handover is None:
         after = merged(live, manifest, is_quantity)
     else:
         after = handover.patched(merged(live, with_handed_over(manifest, handover), is_quantity))
     same = is_same_content(live, after)
-    return Outcome(step=step, result=Result.UNCHANGED if same else Result.CONFIGURED, live=after)
+    return step.ended(Result.UNCHANGED if same else Result.CONFIGURED, live=after)
 
 
 def merged(live: LiveObject, manifest: Manifest, is_quantity: IsQuantity) -> LiveObject:

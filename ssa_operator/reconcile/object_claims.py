@@ -3,22 +3,20 @@
 Promises:
 - An object belongs to the parent that rendered it first, for as long as that parent renders it and exists. An object
   that several parents share (`apply: Shared`) belongs to no single one.
-- It knows what each rendered object reads by name, so that a loop through several parents is found.
 - A parent that was refused an object is reconciled again when the other parent releases it, and when the object is
   deleted or gets another owner.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ssa_operator.objects.annotations import ApplyPolicy
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.reconcile.feedback_loops.rules import reads_by_name
-from ssa_operator.reconcile.nested_parents.ancestors import NO_ANCESTORS, Ancestors, OtherParent, ancestors
+from ssa_operator.reconcile.child import Child
+from ssa_operator.reconcile.nested_parents import NO_ANCESTORS, Ancestors, OtherParent, ancestors
 from ssa_operator.reconcile.plan import Plan
-from ssa_operator.reconcile.step import Step
 
 _NONE: frozenset[Identity] = frozenset()
 
@@ -56,8 +54,6 @@ class ObjectClaims(Mapping[Identity, str]):
         self.all_parents_known = all_parents_known
         self.unread_namespaces = unread_namespaces
         self._requeue = requeue
-        self.read_by: dict[Identity, Collection[Identity]] = {}
-        """What each rendered object reads by name, and what each parent's status follows from: its children."""
         self.planned_shares: dict[str, Mapping[Identity, str]] | None = None
         """What each parent renders of shared objects, in a plan of all parents; None in an operator."""
         self._owners: dict[Identity, str] = {}
@@ -101,16 +97,6 @@ class ObjectClaims(Mapping[Identity, str]):
             self._set_refused(uid, refused)
         before = self._claimed.get(uid, _NONE)
         self._owners.update(dict.fromkeys(own, uid))
-        if plan.rendered.queries or not claimed.isdisjoint(self.read_by):
-            reads = reads_by_name(plan.rendered, claimed)
-            for identity in claimed - reads.keys():
-                self.read_by.pop(identity, None)
-            self.read_by.update(reads)
-            if plan.rendered.queries:
-                # Only templates that look something up can be part of a loop through a status.
-                self.read_by[self.parents[uid]] = claimed
-            else:
-                self.read_by.pop(self.parents[uid], None)
         self._claimed[uid] = claimed
         if released := before - claimed:
             self._release(uid, released)
@@ -124,8 +110,6 @@ class ObjectClaims(Mapping[Identity, str]):
         """Release what a deleted parent claimed."""
         self._set_refused(uid, _NONE)
         self._release(uid, self._claimed.pop(uid, _NONE))
-        if uid in self.parents:
-            self.read_by.pop(self.parents[uid], None)
 
     def is_rendered(self, identity: Identity, uid: str) -> bool:
         """Whether an object is rendered for a parent, for it alone or as one of several owners."""
@@ -140,7 +124,6 @@ class ObjectClaims(Mapping[Identity, str]):
         for identity in identities:
             if self._owners.get(identity) == uid:
                 del self._owners[identity]
-            self.read_by.pop(identity, None)
             self.free(identity)
 
     def _set_refused(self, uid: str, refused: frozenset[Identity]) -> None:
@@ -156,14 +139,14 @@ class ObjectClaims(Mapping[Identity, str]):
                 del self._refused_parents[identity]
 
 
-def objects_applied(steps: Iterable[Step], policy: ApplyPolicy) -> frozenset[Identity]:
+def objects_applied(steps: Iterable[Child], policy: ApplyPolicy) -> frozenset[Identity]:
     """The objects that a parent's manifests with this policy are about."""
     return frozenset(
         step.identity for step in steps if step.manifest is not None and step.manifest.instructions.apply is policy
     )
 
 
-def _shares(steps: Iterable[Step]) -> Mapping[Identity, str]:
+def _shares(steps: Iterable[Child]) -> Mapping[Identity, str]:
     """The digests of what a parent renders of shared objects."""
     applied = {
         step.identity: step.manifest.shared.digest

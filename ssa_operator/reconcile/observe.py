@@ -4,9 +4,9 @@ Promises:
 - Everything comes from caches.
 
 How it works:
-`observe` reads what is recorded on the parent and watches what these records name (`WatchedChildren`), before the
+`observe` reads what is recorded on the parent and watches what these records name (`watch_recorded`), before the
 templates run: `child` has to find those objects, and generated values have to be known. Then it renders the folder
-(`Renderer`), and updates what is remembered of the children by what the caches show.
+(`render_folder`), and updates what is remembered of the children by what the caches show.
 """
 
 from __future__ import annotations
@@ -18,152 +18,145 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from ssa_operator.kube.clock import Clock
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import may_own
 from ssa_operator.objects.render_result import Rendered
-from ssa_operator.reconcile import promises
-from ssa_operator.reconcile.apply_once import rules as apply_once
+from ssa_operator.reconcile import apply_once, promises
 from ssa_operator.reconcile.child_needs import rendered_kinds
-from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.field_conflicts.requests import applied_children, observe_foreign_changes
 from ssa_operator.reconcile.field_conflicts.rules import observe_conflicts
-from ssa_operator.reconcile.kept_values.requests import restore_kept_values
-from ssa_operator.reconcile.nested_parents.ancestors import NO_ANCESTORS
-from ssa_operator.reconcile.object_claims import ObjectClaims
+from ssa_operator.reconcile.kept_values import restore_kept_values
+from ssa_operator.reconcile.nested_parents import NO_ANCESTORS
 from ssa_operator.reconcile.observation import is_confidential, is_renewed, make_observed
 from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents
 from ssa_operator.reconcile.parent_records.lost_records import unknown_notice
 from ssa_operator.reconcile.parent_records.requests import take_unseen_records
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
-from ssa_operator.reconcile.renderer import RenderedObjects, Renderer
+from ssa_operator.reconcile.renderer import RenderedObjects, render_folder
 from ssa_operator.reconcile.shards.unlabelled_objects import UnlabelledObjects
 from ssa_operator.reconcile.status.previous_status import reported_kinds
-from ssa_operator.reconcile.watched_children import WatchedChildren, own_children
+from ssa_operator.reconcile.watched_children import (
+    forget_if_gone,
+    get_recorded,
+    kind_states,
+    own_children,
+    watch_recorded,
+)
 
 
-class Observer:
-    """Observes parents. `claims` knows the other parents, and what they render."""
+async def observe(reconcile: Reconcile) -> tuple[Observed, Rendered]:
+    """Everything that the plan follows from."""
+    records = _records(reconcile)
+    await watch_recorded(reconcile)
+    if records.kept_values:
+        await restore_kept_values(reconcile)
+    recorded = await get_recorded(reconcile, records)
+    found = await render_folder(reconcile, recorded.objects)
+    await _observe_children(reconcile, found.rendered)
+    observed = _observed(reconcile, found, records, recorded)
+    forget_if_gone(reconcile)
+    if observed.records_lost:
+        found_records = await take_unseen_records(reconcile)
+        if found_records:
+            return await observe(reconcile)
+        if found_records is None:
+            return replace(observed, records_lost=False), found.rendered
+        notice = unknown_notice(_unrecorded(observed, found.rendered), reconcile.monotonic())
+        reconcile.state = replace(reconcile.state, records_notice=notice)
+    return observed, found.rendered
 
-    def __init__(self, cluster: SharedCluster, claims: ObjectClaims, clock: Clock) -> None:
-        self._cluster = cluster
-        self._now = clock.now
-        self._monotonic = clock.monotonic
-        self._claims = claims
-        self.children = WatchedChildren(cluster, claims)
-        self.renderer = Renderer(cluster, claims, self.children, clock)
 
-    async def observe(self, reconcile: Reconcile) -> tuple[Observed, Rendered]:
-        """Everything that the plan follows from."""
-        records = self._records(reconcile)
-        await self.children.watch_recorded(reconcile)
-        if records.kept_values:
-            await restore_kept_values(reconcile)
-        recorded = await self.children.get_recorded(reconcile, records)
-        found = await self.renderer.render(reconcile, recorded.objects)
-        await self._observe_children(reconcile, found.rendered)
-        observed = self._observed(reconcile, found, records, recorded)
-        self.children.forget_if_gone(reconcile)
-        if observed.records_lost:
-            found_records = await take_unseen_records(reconcile)
-            if found_records:
-                return await self.observe(reconcile)
-            if found_records is None:
-                return replace(observed, records_lost=False), found.rendered
-            notice = unknown_notice(_unrecorded(observed, found.rendered), self._monotonic())
-            reconcile.state = replace(reconcile.state, records_notice=notice)
-        return observed, found.rendered
+def _records(reconcile: Reconcile) -> ParentRecords:
+    """The records on the parent, with those that could not be written there yet."""
+    records = replace(reconcile.records, selector=reconcile.cluster.settings.selector)
+    if reconcile.parent.live.deleting:
+        return records
+    once = {**records.once_records, **reconcile.state.unrecorded_once}
+    records = replace(records, once_records=once, held_prune=records.held_prune or reconcile.state.renders.held_prune)
+    if not once:
+        return records
+    return apply_once.with_final_states(records, reconcile.uid, reconcile.cluster.children.last_seen, reconcile.now())
 
-    def _records(self, reconcile: Reconcile) -> ParentRecords:
-        """The records on the parent, with those that could not be written there yet."""
-        records = replace(reconcile.records, selector=self._cluster.settings.selector)
-        if reconcile.parent.live.deleting:
-            return records
-        once = {**records.once_records, **reconcile.state.unrecorded_once}
-        records = replace(
-            records, once_records=once, held_prune=records.held_prune or reconcile.state.renders.held_prune
+
+async def _observe_children(reconcile: Reconcile, rendered: Rendered) -> None:
+    """Update what is remembered of the children by what the caches show."""
+    live, now = reconcile.parent.live, reconcile.monotonic()
+    changed = Cause.PARENT in reconcile.causes or (
+        reconcile.state.reconciled_before and reconcile.state.renders.digest != rendered.digest
+    )
+    memories = promises.begin(
+        reconcile.state.children,
+        now=now,
+        changed_by_user=changed and not live.deleting,
+        deleting=live.deleting,
+        suspended=reconcile.suspended,
+    )
+    if not reconcile.suspended:
+        policy, renewed = reconcile.cluster.settings.conflict_policy, is_renewed(live, reconcile.state)
+        memories = await observe_foreign_changes(
+            partial(applied_children, memories, reconcile.cluster.children, reconcile.uid),
+            lambda seen: observe_conflicts(seen, now, policy, renewed=renewed),
+            reconcile.cluster.turns.in_thread,
         )
-        if not once:
-            return records
-        return apply_once.with_final_states(records, reconcile.uid, self._cluster.children.last_seen, self._now())
+    reconcile.state = replace(reconcile.state, children=memories)
 
-    async def _observe_children(self, reconcile: Reconcile, rendered: Rendered) -> None:
-        """Update what is remembered of the children by what the caches show."""
-        live, now = reconcile.parent.live, self._monotonic()
-        changed = Cause.PARENT in reconcile.causes or (
-            reconcile.state.reconciled_before and reconcile.state.renders.digest != rendered.digest
-        )
-        memories = promises.begin(
-            reconcile.state.children,
-            now=now,
-            changed_by_user=changed and not live.deleting,
-            deleting=live.deleting,
-            suspended=reconcile.suspended,
-        )
-        if not reconcile.suspended:
-            policy, renewed = self._cluster.settings.conflict_policy, is_renewed(live, reconcile.state)
-            memories = await observe_foreign_changes(
-                partial(applied_children, memories, self._cluster.children, reconcile.uid),
-                lambda seen: observe_conflicts(seen, now, policy, renewed=renewed),
-                self.renderer.turns.in_thread,
-            )
-        reconcile.state = replace(reconcile.state, children=memories)
 
-    def _observed(
-        self, reconcile: Reconcile, found: RenderedObjects, records: ParentRecords, recorded: UnlabelledObjects
-    ) -> Observed:
-        rendered, unlabelled = found.rendered, found.unlabelled
-        live = reconcile.parent.live
-        children = self._cluster.children.of(reconcile.uid)
-        unwatched: dict[Identity, LiveObject] = {}
-        if recorded.objects:
-            # An informer may show them by now.
-            unwatched = {identity: child for identity, child in recorded.objects.items() if identity not in children}
-            children = ChainMap(unwatched, cast("MutableMapping[Identity, LiveObject]", children))
-        own = (*own_children(reconcile), *unwatched.values())
-        named = {child.identity.group_kind for child in own} | rendered_kinds(found.named)
-        named |= reconcile.state.unseen_kinds
-        if not reconcile.state.reconciled_before:
-            named |= reported_kinds(live)
-        named |= {identity.group_kind for identity in records.inventory}
-        named |= records.applied.kinds if records.applied is not None else set()
-        kinds = self.children.kinds(reconcile, named)
-        why_unserved, was_deleted = self._cluster.lookups.served.why_unserved, self._cluster.children.was_deleted
-        unserved = [each for each in records.inventory if each.group_kind not in kinds and not was_deleted(each)]
-        return make_observed(
-            live,
-            reconcile.parent.folder,
-            rendered,
-            ObservedChildren(
-                objects=children,
-                own=own,
-                kinds=kinds,
-                unserved={each: why for each in unserved if (why := why_unserved(each.group_kind))},
-                unlabelled=unlabelled.objects,
-                unreadable={**recorded.unreadable, **unlabelled.unreadable},
-                forbidden=recorded.forbidden,
-                as_rendered=found.as_rendered,
-            ),
-            ObservedParents(
-                existing=self._claims.parents,
-                all_parents_known=self._claims.all_parents_known(),
-                unread_namespaces=self._claims.unread_namespaces(),
-                claims=self._claims,
-                ancestors=self._claims.ancestors(live) if live.creator_uid else NO_ANCESTORS,
-                crds=self._claims.crds,
-                planned_shares=self._claims.planned_shares or {},
-            ),
-            records,
-            now=self._now(),
-            confidential=is_confidential(reconcile.parent, rendered),
-            state=reconcile.state,
-            causes=reconcile.causes,
-            settings=self._cluster.settings,
-            monotonic=self._monotonic(),
-        )
+def _observed(
+    reconcile: Reconcile, found: RenderedObjects, records: ParentRecords, recorded: UnlabelledObjects
+) -> Observed:
+    rendered, unlabelled = found.rendered, found.unlabelled
+    live = reconcile.parent.live
+    cluster, claims = reconcile.cluster, reconcile.cluster.claims
+    children = cluster.children.of(reconcile.uid)
+    unwatched: dict[Identity, LiveObject] = {}
+    if recorded.objects:
+        # An informer may show them by now.
+        unwatched = {identity: child for identity, child in recorded.objects.items() if identity not in children}
+        children = ChainMap(unwatched, cast("MutableMapping[Identity, LiveObject]", children))
+    own = (*own_children(reconcile), *unwatched.values())
+    named = {child.identity.group_kind for child in own} | rendered_kinds(found.named)
+    named |= reconcile.state.unseen_kinds
+    if not reconcile.state.reconciled_before:
+        named |= reported_kinds(live)
+    named |= {identity.group_kind for identity in records.inventory}
+    named |= records.applied.kinds if records.applied is not None else set()
+    kinds = kind_states(reconcile, named)
+    why_unserved, was_deleted = cluster.lookups.served.why_unserved, cluster.children.was_deleted
+    unserved = [each for each in records.inventory if each.group_kind not in kinds and not was_deleted(each)]
+    return make_observed(
+        live,
+        reconcile.parent.folder,
+        rendered,
+        ObservedChildren(
+            objects=children,
+            own=own,
+            kinds=kinds,
+            unserved={each: why for each in unserved if (why := why_unserved(each.group_kind))},
+            unlabelled=unlabelled.objects,
+            unreadable={**recorded.unreadable, **unlabelled.unreadable},
+            forbidden=recorded.forbidden,
+            as_rendered=found.as_rendered,
+        ),
+        ObservedParents(
+            existing=claims.parents,
+            all_parents_known=claims.all_parents_known(),
+            unread_namespaces=claims.unread_namespaces(),
+            claims=claims,
+            ancestors=claims.ancestors(live) if live.creator_uid else NO_ANCESTORS,
+            crds=claims.crds,
+            planned_shares=claims.planned_shares or {},
+        ),
+        records,
+        now=reconcile.now(),
+        confidential=is_confidential(reconcile.parent, rendered),
+        state=reconcile.state,
+        causes=reconcile.causes,
+        settings=cluster.settings,
+        monotonic=reconcile.monotonic(),
+    )
 
 
 def _unrecorded(observed: Observed, rendered: Rendered) -> list[Identity]:

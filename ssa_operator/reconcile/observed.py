@@ -7,7 +7,6 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from functools import cached_property
 
 from msgspec import Struct, field
@@ -17,18 +16,15 @@ from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.parent_settings import ParentSettings
 from ssa_operator.reconcile.child_memory import ChildMemories
-from ssa_operator.reconcile.finalization.deletion_cycles import CRD, NAMESPACE, KeptObjects, why_kept_unless_known
-from ssa_operator.reconcile.finalization.ending_namespaces import EndingNamespace
-from ssa_operator.reconcile.nested_parents.ancestors import NO_ANCESTORS, Ancestors
-from ssa_operator.reconcile.parent_records.rules import ParentRecords
-from ssa_operator.reconcile.render_history import RenderHistory
-
-
-class ApplyScope(StrEnum):
-    """Which manifests a reconcile applies: all of them, or only those that may have changed."""
-
-    ALL = "All"
-    CHANGED = "Changed"
+from ssa_operator.reconcile.finalization.deletion_cycles import (
+    CRD,
+    NAMESPACE,
+    EndingNamespace,
+    kept_objects,
+    why_kept_unless_known,
+)
+from ssa_operator.reconcile.nested_parents import NO_ANCESTORS, Ancestors
+from ssa_operator.reconcile.parent_records.rules import HeldPrune, ParentRecords
 
 
 class ObservedChildren(Struct, frozen=True, kw_only=True):
@@ -96,6 +92,23 @@ class ObservedParents(Struct, frozen=True, kw_only=True):
         return self.existing.get(uid) or self.in_other_shards.get(uid)
 
 
+class RenderHistory(Struct, frozen=True, kw_only=True):
+    """The template sets that rendered the parent, and what they rendered."""
+
+    digest: str = ""
+    """Names the template set of the last reconcile."""
+    rendered: frozenset[Identity] = frozenset()
+    """The children that this template set rendered, as far as they exist or are rendered now."""
+    applied_digest: str | None = None
+    """Names the template set that was last applied completely, None where this process has not done so yet."""
+    applied_children: frozenset[Identity] | None = None
+    """The children of that moment."""
+    held_prune: HeldPrune | None = None
+    """The prune that is held, also where it can't be recorded on the parent."""
+    successors: Mapping[Identity, frozenset[Identity]] = field(default_factory=dict)
+    """For a child that is no longer rendered, the children that must be ready before it is deleted."""
+
+
 class Observed(Struct, frozen=True, kw_only=True, dict=True):
     """Everything that a reconcile knows of the cluster when it plans."""
 
@@ -112,7 +125,8 @@ class Observed(Struct, frozen=True, kw_only=True, dict=True):
     """What the same templates rendered for the parent before, from other data or at another time."""
     reconciled_before: bool = False
     """Whether this process has reconciled the parent before."""
-    apply_scope: ApplyScope = ApplyScope.ALL
+    applies_all: bool = True
+    """Whether the reconcile applies all manifests, or only those that may have changed."""
     renewed: bool = False
     """Whether `reconcile_at` has a new value, so that even what changes nothing is applied."""
     settings: ParentSettings = ParentSettings()
@@ -157,20 +171,22 @@ class Observed(Struct, frozen=True, kw_only=True, dict=True):
         above = self.parents.ancestors.line
         if not above and identity.group_kind not in (NAMESPACE, CRD) and identity != self.parent.identity:
             return None
-        return self._kept.why_kept(identity)
+        if identity.namespace and identity.group_kind in (NAMESPACE, CRD):
+            identity = Identity(*identity.group_kind, "", identity.name)  # a record that a user wrote may have one
+        return self._kept.get(identity)
 
     @property
     def homes(self) -> Sequence[Identity]:
         """The namespaces and the CRDs that the parent and those above it live in."""
-        return self._kept.homes
+        return tuple(each for each in self._kept if each.group_kind in (NAMESPACE, CRD))
 
     def is_above(self, identity: Identity) -> bool:
         """Whether an object is the parent itself, or a parent above it."""
         return identity == self.parent.identity or identity in self.parents.ancestors.line
 
     @cached_property
-    def _kept(self) -> KeptObjects:
-        return KeptObjects((self.parent.identity, *reversed(self.parents.ancestors.line)), self.parents.crds)
+    def _kept(self) -> Mapping[Identity, str]:
+        return kept_objects((self.parent.identity, *reversed(self.parents.ancestors.line)), self.parents.crds)
 
     def is_gone(self, identity: Identity) -> bool:
         """Whether the end of an object's namespace proves that it is gone."""

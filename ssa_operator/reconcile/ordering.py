@@ -17,19 +17,19 @@ Promises:
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from ssa_operator.objects.annotations import Reference
+from ssa_operator.objects.cluster_view import Lookup, Query, Selection, selects
 from ssa_operator.objects.dependency_graph import Edge, Graph, graph, waves
 from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import POD_SPECS
 from ssa_operator.objects.readiness import ReadinessState
 from ssa_operator.objects.render_result import Dependency, Rendered, RenderProblem, WaitTarget
-from ssa_operator.reconcile.feedback_loops.rules import Answers
-from ssa_operator.reconcile.outcome import CHANGED, Outcome, Result
-from ssa_operator.reconcile.step import Action, FailureReason, Step
+from ssa_operator.reconcile.child import CHANGED, Action, Child, FailureReason, Result
 
 _RBAC = "rbac.authorization.k8s.io"
 _CREATION_ORDER = (
@@ -62,7 +62,9 @@ _SERVICES = _CREATION_ORDER.index((GroupKind("", "Service"),))
 _RANKS: Mapping[GroupKind, int] = {kind: rank for rank, kinds in enumerate(_CREATION_ORDER) for kind in kinds}
 
 
-def order_steps(steps: Sequence[Step], dependencies: Sequence[Sequence[Dependency]], rendered: Rendered) -> list[Step]:
+def order_steps(
+    steps: Sequence[Child], dependencies: Sequence[Sequence[Dependency]], rendered: Rendered
+) -> list[Child]:
     """The steps, each with the steps that have to come before it. Steps in a dependency cycle are refused.
     `dependencies` has one entry for each step.
     """
@@ -72,11 +74,11 @@ def order_steps(steps: Sequence[Step], dependencies: Sequence[Sequence[Dependenc
         path = found.path(cycle)
         for identity in cycle:
             paths.setdefault(identity, path)
-    missing = _Missing(rendered)
+    missing = _why_missing(rendered)
     return [_with_predecessors(step, found, paths, missing) for step in steps]
 
 
-def depths(steps: Sequence[Step]) -> Mapping[Identity, int]:
+def depths(steps: Sequence[Child]) -> Mapping[Identity, int]:
     """The length of the longest chain of steps that come before each step; {} where no step depends on another."""
     if not any(step.after for step in steps):
         return {}
@@ -84,7 +86,7 @@ def depths(steps: Sequence[Step]) -> Mapping[Identity, int]:
     return {identity: depth for depth, wave in enumerate(found) for identity in wave}
 
 
-def stages(steps: Sequence[Step]) -> list[list[tuple[int, Step]]]:
+def stages(steps: Sequence[Child]) -> list[list[tuple[int, Child]]]:
     """The steps with their positions, in stages that follow each other. The steps of a stage are independent. Unchanged
     manifests come after changed ones, and prunes after everything else.
     """
@@ -92,14 +94,14 @@ def stages(steps: Sequence[Step]) -> list[list[tuple[int, Step]]]:
         return [[(0, steps[0])]]
     depth = depths(steps)
     ranks = _ranks(steps, depth)
-    found: dict[tuple[bool, int, int, bool], list[tuple[int, Step]]] = {}
+    found: dict[tuple[bool, int, int, bool], list[tuple[int, Child]]] = {}
     for position, step in enumerate(steps):
         key = (step.action is Action.PRUNE, ranks[position], depth.get(step.identity, 0), step.unchanged)
         found.setdefault(key, []).append((position, step))
     return [found[key] for key in sorted(found)]
 
 
-def _ranks(steps: Sequence[Step], depth: Mapping[Identity, int]) -> Sequence[int]:
+def _ranks(steps: Sequence[Child], depth: Mapping[Identity, int]) -> Sequence[int]:
     """How many of the kinds that are created have to come before each step. A step has at least the rank of those that
     it depends on.
     """
@@ -122,7 +124,7 @@ def _ranks(steps: Sequence[Step], depth: Mapping[Identity, int]) -> Sequence[int
     ]
 
 
-def waiting_outcome(step: Step, outcomes: Mapping[Identity, Outcome], now: float) -> Outcome | None:
+def waiting_outcome(step: Child, outcomes: Mapping[Identity, Child], now: float) -> Child | None:
     """The outcome of a step whose dependencies are not satisfied, None where they are. `outcomes` are those of the
     steps before it; `now` is in seconds since the epoch.
     """
@@ -133,78 +135,93 @@ def waiting_outcome(step: Step, outcomes: Mapping[Identity, Outcome], now: float
     if not awaited:
         return None
     if step.unchanged:
-        return Outcome(step=step, result=Result.UNCHANGED, live=step.live)
+        return step.ended(Result.UNCHANGED, live=step.live)
     waiting = replace(step, awaited=tuple(awaited))
     message = "waiting for " + " and ".join(map(str, awaited))
-    return Outcome(step=waiting, result=Result.WAITING, live=step.live, message=message)
+    return waiting.ended(Result.WAITING, live=step.live, message=message)
 
 
-def inputs_changed(rendered: Rendered, outcomes: Sequence[Outcome], now: float) -> bool:
+def inputs_changed(rendered: Rendered, outcomes: Sequence[Child], now: float) -> bool:
     """Whether the reconcile changed an object that templates read, so that another render may give something else. A
     template may read the very object that it renders.
     """
     changed = [outcome for outcome in outcomes if outcome.result in CHANGED]
     if not changed or not rendered.queries:
         return False
-    by_name: dict[Reference, list[Outcome]] = {}
+    by_name: dict[Reference, list[Child]] = {}
     for outcome in changed:
-        identity = outcome.step.identity
+        identity = outcome.identity
         by_name.setdefault(Reference(identity.kind, identity.name), []).append(outcome)
-    answers = Answers([outcome.live for outcome in changed if outcome.live is not None])
-    for query in rendered.queries:
-        if not isinstance(query, Reference):
-            if any(True for _ in answers.to(query)):
-                return True
-        elif any(query in rendered.read_unready or _is_readable(outcome, now) for outcome in by_name.get(query, ())):
-            return True
-    return False
+    if _are_looked_up(rendered.queries, [outcome.live for outcome in changed if outcome.live is not None]):
+        return True
+    return any(
+        query in rendered.read_unready or _is_readable(outcome, now)
+        for query in rendered.queries
+        if isinstance(query, Reference)
+        for outcome in by_name.get(query, ())
+    )
 
 
-def _with_predecessors(step: Step, found: Graph, cycle_paths: Mapping[Identity, str], why_missing: _Missing) -> Step:
+def _are_looked_up(queries: Iterable[Query], lives: Sequence[LiveObject]) -> bool:
+    """Whether one of these objects is part of the answer to a lookup. An object meets only selections of its labels."""
+    names = {query.identity for query in queries if isinstance(query, Lookup)}
+    selections: dict[tuple[GroupKind, tuple[str, str] | None], list[Selection]] = {}
+    for query in queries:
+        if isinstance(query, Selection):
+            selections.setdefault((query.group_kind, query.labels[0] if query.labels else None), []).append(query)
+    return any(
+        live.identity in names
+        or any(
+            selects(query, live.identity, live.metadata.labels)
+            for label in (None, *live.metadata.labels.items())
+            for query in selections.get((live.identity.group_kind, label), ())
+        )
+        for live in lives
+    )
+
+
+def _with_predecessors(
+    step: Child, found: Graph, cycle_paths: Mapping[Identity, str], why_missing: Callable[[Reference], str]
+) -> Child:
     identity = step.identity
     if identity in cycle_paths and step.action is not Action.REFUSE:
         reason = f"is in a dependency cycle: {cycle_paths[identity]}; remove one of these dependencies"
         return replace(step, action=Action.REFUSE, reason=reason, problem=FailureReason.DEPENDENCY_CYCLE)
-    missing = tuple((child, why_missing.of(child)) for child in found.elsewhere.get(identity, ()))
+    missing = tuple((child, why_missing(child)) for child in found.elsewhere.get(identity, ()))
     return replace(step, after=found.edges[identity], missing=missing)
 
 
-class _Missing:
-    """Why there is no step for a child that a manifest depends on. Every child that a template renders has a step."""
-
-    def __init__(self, rendered: Rendered) -> None:
-        self._problems: dict[Reference, RenderProblem] = {}
-        for problem in rendered.problems:
-            for each in problem.of:
-                self._problems.setdefault(Reference(each.kind, each.name), problem)
-        waiting_files = (wait for wait in rendered.waits if wait.identity is None)
-        self._other = next((f"a template may render it that is {wait}" for wait in waiting_files), "")
-        if rendered.problems:
-            self._other = f"a template that failed may render it: {rendered.problems[0]}"
-
-    def of(self, child: Reference) -> str:
-        problem = self._problems.get(child)
-        return self._other if problem is None else f"it can't be rendered: {problem}"
+def _why_missing(rendered: Rendered) -> Callable[[Reference], str]:
+    """Says why a child that a manifest depends on has no step. Every child that a template renders has one."""
+    problems: dict[Reference, RenderProblem] = {}
+    for problem in rendered.problems:
+        for each in problem.of:
+            problems.setdefault(Reference(each.kind, each.name), problem)
+    waiting_files = (wait for wait in rendered.waits if wait.identity is None)
+    other = next((f"a template may render it that is {wait}" for wait in waiting_files), "")
+    if rendered.problems:
+        other = f"a template that failed may render it: {rendered.problems[0]}"
+    return lambda child: f"it can't be rendered: {problems[child]}" if child in problems else other
 
 
-def _is_satisfied(edge: Edge, outcome: Outcome | None, now: float) -> bool:
+def _is_satisfied(edge: Edge, outcome: Child | None, now: float) -> bool:
     if outcome is None or outcome.result is Result.FAILED or outcome.result is Result.WAITING:
         return False
-    if outcome.step.once_readiness is not None:
-        return outcome.step.once_readiness.state is ReadinessState.CURRENT
+    if outcome.once_readiness is not None:
+        return outcome.once_readiness.state is ReadinessState.CURRENT
     if outcome.live is None:
         return False
     return not edge.ready or _is_readable(outcome, now)
 
 
-def _is_readable(outcome: Outcome, now: float) -> bool:
+def _is_readable(outcome: Child, now: float) -> bool:
     """Whether templates may read the child: it is ready, or its manifest says `wait: "false"`."""
-    made, live = outcome.step.manifest, outcome.live
+    made, live = outcome.manifest, outcome.live
     if live is None:
         return False
     if made is not None and not made.instructions.wait:
         return True
-    return outcome.step.readiness_of(live, now).usable
+    return outcome.readiness_of(live, now).usable
 
 
 def _awaited(edge: Edge) -> WaitTarget:

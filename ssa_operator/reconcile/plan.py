@@ -19,28 +19,26 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.render_result import Dependency, Document, Rendered
 from ssa_operator.objects.source_location import SourceLocation
-from ssa_operator.reconcile.apply_once import rules as apply_once
-from ssa_operator.reconcile.child_limit.rules import within_child_limit
+from ssa_operator.reconcile import apply_once
+from ssa_operator.reconcile.child import Action, Child, refused_step
+from ssa_operator.reconcile.child_limit import within_child_limit
 from ssa_operator.reconcile.decide import decide_step
 from ssa_operator.reconcile.document_steps import identity_of, step_for_document, step_for_wait
-from ssa_operator.reconcile.nested_parents.ancestors import NO_ANCESTORS
-from ssa_operator.reconcile.nested_parents.rules import within_depth
-from ssa_operator.reconcile.observed import Observed
+from ssa_operator.reconcile.nested_parents import NO_ANCESTORS, within_depth
+from ssa_operator.reconcile.observed import Observed, RenderHistory
 from ssa_operator.reconcile.ordering import order_steps
 from ssa_operator.reconcile.parent_records.rules import HeldPrune
 from ssa_operator.reconcile.prune.rules import plan_prune
-from ssa_operator.reconcile.render_history import RenderHistory
-from ssa_operator.reconcile.step import Action, Step, refused_step
 
 
 class Plan(Struct, frozen=True, kw_only=True):
     """The steps of one reconcile, in the order of the templates and the prunes last."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[Child, ...]
     rendered: Rendered
     observed: Observed
     """The state of the cluster that the plan was made for."""
-    unrendered: tuple[Step, ...] = ()
+    unrendered: tuple[Child, ...] = ()
     """Those of objects that it deletes, or could delete once nothing blocks or holds that any more."""
     has_hooks: bool = False
     """Whether the folder has finalize hooks."""
@@ -51,7 +49,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     held_prune: HeldPrune | None = None
     """The record of a held prune that the parent has to keep."""
 
-    def step_for_existing(self, step: Step, live: LiveObject) -> Step:
+    def step_for_existing(self, step: Child, live: LiveObject) -> Child:
         """The step for an object that was planned to be created and turned out to exist."""
         step = decide_step(self.observed, replace(step, live=live))
         if step.action is Action.APPLY and step.manifest is not None and self._is_read_first(step.manifest, live):
@@ -88,7 +86,7 @@ class Plan(Struct, frozen=True, kw_only=True):
             and self._may_exist(step, step.manifest)
         }
 
-    def _may_exist(self, step: Step, manifest: Manifest) -> bool:
+    def _may_exist(self, step: Child, manifest: Manifest) -> bool:
         if manifest.instructions.apply in APPLIED_EACH_TIME:
             return self.observed.may_be_home(step.identity)  # its age decides whether it is ever deleted
         if step.action is Action.APPLY:
@@ -139,11 +137,11 @@ def make_plan(observed: Observed, rendered: Rendered) -> Plan:
     )
 
 
-def steps_of(observed: Observed, rendered: Rendered) -> list[Step]:
+def steps_of(observed: Observed, rendered: Rendered) -> list[Child]:
     """A step for each document and each wait, in that order, with the steps that have to come before it. The second
     document with the same identity is refused.
     """
-    steps: list[Step] = []
+    steps: list[Child] = []
     locations: dict[Identity, SourceLocation] = {}
     dependencies: list[tuple[Dependency, ...]] = []
     for document in rendered.documents:
@@ -166,7 +164,7 @@ def steps_of(observed: Observed, rendered: Rendered) -> list[Step]:
     return order_steps(steps, dependencies, rendered) if any(dependencies) else steps
 
 
-def _step_for_document(observed: Observed, document: Document) -> Step:
+def _step_for_document(observed: Observed, document: Document) -> Child:
     """The step of one document. What others wrote into its object may meet a bug, which concerns this child alone."""
     try:
         return step_for_document(observed, document)

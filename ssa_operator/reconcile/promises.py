@@ -1,32 +1,31 @@
 """What the promises about children learn from one reconcile for the next one, a child at a time.
 
 Promises:
+- A warning of the API server is shown once, as long as the child is rendered.
 - What became of a recreation, a refusal or a failed hook is remembered even if the reconcile fails later: a child that
   was deleted must come back, with its generated values.
-- A change of the parent or of its templates ends every feedback loop and every series of new names: what the user wants
-  is applied at once.
-- Of a child that is no longer rendered, only its feedback loop is remembered, until it is over, and how often its hook
-  failed.
+- A change of the parent or of its templates ends every feedback loop: what the user wants is applied at once.
+- Of a child that is no longer rendered, only its bucket of changes is remembered, until it is full, and how often its
+  hook failed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.json_codec import NOTHING
-from ssa_operator.objects.render_result import Rendered
-from ssa_operator.reconcile.api_warnings.rules import new_warnings
+from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.child_memory import NO_MEMORY, ChildMemories, ChildMemory
-from ssa_operator.reconcile.feedback_loops.rules import loops_after
+from ssa_operator.reconcile.feedback_loops.rules import changes_after, names_after
 from ssa_operator.reconcile.field_conflicts.rules import conflict_after
-from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.observed import ObservedParents
 from ssa_operator.reconcile.pod_failures.rules import PodCheck
-from ssa_operator.reconcile.renames.rules import renames_after, without_settled_names
 from ssa_operator.reconcile.resync.rules import record_after
-from ssa_operator.reconcile.step import Action
+
+_NO_OTHERS = ObservedParents()
 
 
 def begin(
@@ -35,30 +34,29 @@ def begin(
     """What a reconcile begins with. `changed_by_user` is whether a user changed the parent or its templates."""
     changed = {}
     for identity, row in memories.by_child.items():
-        loop = None if row.loop is None or changed_by_user or row.loop.is_over(now) else row.loop
+        changes = None if row.changes is None or changed_by_user or row.changes.is_full(now) else row.changes
         pods = None if deleting else row.pods
-        if loop is not row.loop or pods is not row.pods:
-            changed[identity] = replace(row, loop=loop, pods=pods)
-    if memories.renames:
-        renames = NOTHING if changed_by_user else without_settled_names(memories.renames, now)
-        memories = replace(memories, renames=renames)
-    if suspended and memories.follow_ups:
+        if changes is not row.changes or pods is not row.pods:
+            changed[identity] = replace(row, changes=changes, pods=pods)
+    if memories.new_names:
+        names = {kind: each for kind, each in memories.new_names.items() if not (changed_by_user or each.is_full(now))}
+        memories = replace(memories, new_names=names or NOTHING)
+    if suspended and memories.follows:
         # Users may change the children of a suspended parent by hand, and no reconcile follows.
-        memories = replace(memories, follow_ups=0)
+        memories = replace(memories, follows=False)
     return memories.with_children(changed) if changed else memories
 
 
-def after_act(memories: ChildMemories, outcomes: Sequence[Outcome]) -> ChildMemories:
+def after_act(memories: ChildMemories, outcomes: Sequence[Child]) -> ChildMemories:
     """What is remembered even if the reconcile fails later: what requests changed in the rows of their steps."""
     changed: dict[Identity, ChildMemory] = {}
     for outcome in outcomes:
-        step = outcome.step
-        known = memories.by_child.get(step.identity, NO_MEMORY)
-        row = known if step.manifest is None else step.memory
-        if step.action is Action.RECREATE and outcome.result is Result.RECREATED:
+        known = memories.by_child.get(outcome.identity, NO_MEMORY)
+        row = known if outcome.manifest is None else outcome.memory
+        if outcome.action is Action.RECREATE and outcome.result is Result.RECREATED:
             row = replace(row, hook_failures=row.hook_failures + 1)
         if row is not known:
-            changed[step.identity] = row
+            changed[outcome.identity] = row
     return memories.with_children(changed) if changed else memories
 
 
@@ -78,50 +76,51 @@ def with_pods(memories: ChildMemories, checks: Mapping[Identity, PodCheck]) -> C
 
 def after(
     memories: ChildMemories,
-    outcomes: Sequence[Outcome],
-    rendered: Rendered,
+    outcomes: Sequence[Child],
+    parents: ObservedParents = _NO_OTHERS,
     *,
     now: float,
     follows: bool = False,
-    read_by: Mapping[Identity, Collection[Identity]] = NOTHING,
 ) -> ChildMemories:
     """What is remembered of a reconcile that came to its end. `follows` is whether another one has to follow, because
-    this one changed what templates read. `read_by` is what each child of any parent reads by name.
+    this one changed what templates read.
     """
     rows: dict[Identity, ChildMemory] = {}
     for outcome in outcomes:
-        identity = outcome.step.identity
-        if outcome.step.manifest is not None or identity not in rows:  # the second document of a name is refused
+        identity = outcome.identity
+        if outcome.manifest is not None or identity not in rows:  # the second document of a name is refused
             rows[identity] = _row_after(memories.by_child.get(identity, NO_MEMORY), outcome, now)
     for identity, row in memories.by_child.items():
-        if identity not in rows and (row.loop is not None or row.hook_failures):
-            rows[identity] = ChildMemory(loop=row.loop, hook_failures=row.hook_failures)
-    loops = loops_after(memories, outcomes, rendered, read_by, now)
-    for identity, loop in loops.items():
-        rows[identity] = replace(rows.get(identity, NO_MEMORY), loop=loop)
-    renames = renames_after(memories, outcomes, now)
-    return replace(memories, renames=renames, follow_ups=memories.follow_ups + 1 if follows else 0).with_rows(rows)
+        if identity not in rows and (row.changes is not None or row.hook_failures):
+            rows[identity] = ChildMemory(changes=row.changes, hook_failures=row.hook_failures)
+    for identity, changes in changes_after(memories, outcomes, parents, now).items():
+        rows[identity] = replace(rows[identity], changes=changes)
+    names = names_after(memories, outcomes, now)
+    return replace(memories, new_names=names, follows=follows).with_rows(rows)
 
 
-def _row_after(row: ChildMemory, outcome: Outcome, now: float) -> ChildMemory:
-    step = outcome.step
+def _row_after(row: ChildMemory, outcome: Child, now: float) -> ChildMemory:
     applied = record_after(outcome, row.applied)
     conflict = row.conflict and conflict_after(outcome, row.conflict, now)
-    refusal = row.refusal if step.manifest is not None and outcome.live is not None else None
+    refusal = row.refusal if outcome.manifest is not None and outcome.live is not None else None
     warned = row.warned.union(outcome.warnings) if outcome.warnings else row.warned
     if applied is row.applied and conflict is row.conflict and refusal is row.refusal and warned == row.warned:
         return row
     return replace(row, applied=applied, conflict=conflict, refusal=refusal, warned=warned)
 
 
-def news(memories: ChildMemories, outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
+def news(memories: ChildMemories, outcomes: tuple[Child, ...]) -> tuple[Child, ...]:
     """The outcomes without what was logged of earlier ones."""
     return tuple([
-        _without_old(each, memories.of(each.step.identity)) if each.warnings or each.counted else each
+        _without_old(each, memories.of(each.identity)) if each.warnings or each.counted else each
         for each in outcomes
     ])  # fmt: skip
 
 
-def _without_old(outcome: Outcome, row: ChildMemory) -> Outcome:
+def _without_old(outcome: Child, row: ChildMemory) -> Child:
     logged = row.applied is not None and bool(row.applied.counted_version)
-    return replace(outcome, counted=outcome.counted and not logged, warnings=new_warnings(outcome.warnings, row.warned))
+    return replace(
+        outcome,
+        counted=outcome.counted and not logged,
+        warnings=tuple(each for each in outcome.warnings if each not in row.warned),
+    )

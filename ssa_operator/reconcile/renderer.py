@@ -29,7 +29,6 @@ from msgspec.structs import replace
 
 from ssa_operator.informers.lookup_index import AnswerVersion, Dependent, LookupQuery
 from ssa_operator.informers.parents import Parent
-from ssa_operator.kube.clock import Clock
 from ssa_operator.objects.annotations import Reference
 from ssa_operator.objects.built_in_kinds import ApiKind
 from ssa_operator.objects.causes import Cause
@@ -40,26 +39,24 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.predicate import Predicate
 from ssa_operator.objects.render_result import ReconcileResult, Rendered, StatusFields
 from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets
-from ssa_operator.reconcile.adoption.rules import may_adopt
-from ssa_operator.reconcile.apply_once import rules as apply_once
+from ssa_operator.reconcile import apply_once
+from ssa_operator.reconcile.adoption import may_adopt
 from ssa_operator.reconcile.child_needs import NamedObject, named_objects
 from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.context import measured_render
 from ssa_operator.reconcile.current_reconcile import Reconcile
-from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.parent_state import ParentState
 from ssa_operator.reconcile.parent_view import ParentView
 from ssa_operator.reconcile.plan import make_plan
 from ssa_operator.reconcile.recreate.rules import deleted_with_values
 from ssa_operator.reconcile.render_moment import RenderMoment
-from ssa_operator.reconcile.render_turns import RenderTurns
 from ssa_operator.reconcile.secrets.parent_secrets import with_render, with_status
 from ssa_operator.reconcile.shards.unlabelled_objects import NO_OBJECTS, UnlabelledObjects, get_unlabelled
-from ssa_operator.reconcile.watched_children import WatchedChildren, own_children
-from ssa_operator.rendering.determinism import TrustedTemplates, verified
+from ssa_operator.reconcile.watched_children import own_children, watch_rendered
+from ssa_operator.rendering import render as rendering
+from ssa_operator.rendering.determinism import verified
 from ssa_operator.rendering.jinja.template_api import creation_time
-from ssa_operator.rendering.render import render, render_status, render_traced
 from ssa_operator.rendering.yaml.documents import DEFERRALS, ParsedTexts
 
 ROUNDS = 8
@@ -81,236 +78,232 @@ class RenderedObjects(Struct, frozen=True, kw_only=True):
     """As `ObservedChildren.as_rendered`."""
 
 
-class Renderer:
-    """Renders parents. `claims` knows the parents that exist, `children` are the objects that may be theirs."""
-
-    def __init__(
-        self,
-        cluster: SharedCluster,
-        claims: ObjectClaims,
-        children: WatchedChildren,
-        clock: Clock,
-    ) -> None:
-        self._cluster = cluster
-        self._claims = claims
-        self._children = children
-        self._now = clock.now
-        self.turns = RenderTurns()
-        self._trusted = TrustedTemplates()
-
-    async def render(self, reconcile: Reconcile, recorded: Mapping[Identity, LiveObject]) -> RenderedObjects:
-        """The folder, rendered for the parent. The operator watches every kind that it renders and all that it looks
-        up; objects that hold generated values are read first, because the values are kept. `recorded` are the recorded
-        children that no informer shows. Raises ApiError, CredentialsError and Postponed.
-        """
-        parent, children, lookups = reconcile.parent, self._cluster.children, self._cluster.lookups
-        unlabelled, read = NO_OBJECTS, set[Identity]()
-        deleted = deleted_with_values(reconcile.state.children)
-        templates = parent.folder.templates
-        if templates is not None and templates.manifests_query_cluster:
-            await self._cluster.lookups.served.discover()
-        texts = ParsedTexts()
-        for _ in range(ROUNDS + DEFERRALS):
-            shown = children.shown_versions(reconcile.uid)
-            known = {**deleted, **recorded}
-            if unlabelled.objects:
-                known |= _adoptable(parent, unlabelled.objects)
-            moment = RenderMoment(
-                lambda known=known: replace(  # type: ignore[misc]
-                    self.view(reconcile, (*own_children(reconcile), *recorded.values())), unlabelled=known
-                )
-            )
-            rendered = await self._render_in_turn(parent, moment, texts)
-            view = moment.view
-            # The caches change while the operator waits.
-            references = {(query.kind, query.name) for query in rendered.queries if isinstance(query, Reference)}
-            as_rendered: Mapping[Identity, LiveObject | None] = (
-                _as_rendered(rendered, references, moment, {**recorded, **unlabelled.objects})
-                if references or rendered.generated
-                else NOTHING
-            )
-            if texts.missing:
-                await self.turns.in_thread(texts.parse)
-                continue
-            await reconcile.steps.rest()
-            reconcile.remember_secrets(with_render(reconcile.state.secrets, rendered, parent, children))
-            hidden = rendered.secret_queries
-            asked = view.readable(rendered.queries) if rendered.queries else ()
-            versions = lookups.watch(asked, view.parent_lookup, hidden) if asked else NOTHING
-            if view.account is not None and view.account.pending:
-                await view.account.review()
-                continue
-            named = named_objects(rendered)
-            watched = await self._children.watch_rendered(reconcile, rendered, named, references)
-            if versions:
-                await lookups.wait_for_sync(versions)
-            if watched.unreadable:
-                unlabelled |= UnlabelledObjects({}, watched.unreadable)
-            # What the render waited for or found absent may exist. Or it read objects in another version, or in part.
-            other = watched.new or watched.was_read or children.shown_versions(reconcile.uid) != shown
-            if (other and (rendered.waits or references or rendered.generated)) or (
-                versions and lookups.watch(versions, hidden=hidden) != versions
-            ):
-                continue
-            generated = {each: watched.written.get(each) for each in rendered.generated if each not in read}
-            if not generated:
-                break
-            more = await get_unlabelled(reconcile.cluster, generated)
-            read.update(rendered.generated)
-            unlabelled |= more
-            if not more.objects:
-                break
-        rendered = await self._verified_in_turn(reconcile, moment, rendered, texts)
-        reconcile.learn_permissions(view.account)
-        self.follow(parent, Cause.TEMPLATE, moment.versions(versions) if versions else NOTHING, rendered.apis)
-        return RenderedObjects(rendered=rendered, named=named, unlabelled=unlabelled, as_rendered=as_rendered)
-
-    async def _verified_in_turn(
-        self, reconcile: Reconcile, moment: RenderMoment, rendered: Rendered, texts: ParsedTexts
-    ) -> Rendered:
-        """What was rendered, without what another render in its turn gives otherwise, for the first parents of new
-        templates, and for some that were edited.
-        """
-        parent, state = reconcile.parent, reconcile.state
-        edited = state.reconciled_before and Cause.PARENT in reconcile.causes
-        known = not edited and state.renders.applied_digest == rendered.digest
-        if known or self._trusted.has(parent.folder, edited=edited):
-            return rendered
-        moment.keep()
-
-        def checked(seen: ClusterView) -> Rendered:
-            with texts.used(defer=False):
-                return verified(parent.folder, parent.live.body, seen, rendered)
-
-        found = await self.turns.run(parent.live.uid, moment, checked)
-        self._trusted.learn(parent.folder, same=found is rendered)
-        await reconcile.steps.rest()
-        return found
-
-    async def render_status(
-        self,
-        reconcile: Reconcile,
-        children: Sequence[LiveObject],
-        ready_when: Mapping[Reference, Predicate] | None = None,
-        result: ReconcileResult | None = None,
-    ) -> StatusFields:
-        """The status fields of the folder's status template. The operator watches everything that they look up.
-        `ready_when` has the children with a rule of readiness of their own; `result` is None where none is known.
-        """
-        lookups = self._cluster.lookups
-        parent = reconcile.parent
-        templates = parent.folder.templates
-        if templates is not None and templates.queries_cluster:
-            await lookups.served.discover()
-        for _ in range(ROUNDS):
-            moment = RenderMoment(lambda: self.view(reconcile, children))
-            own = await self.turns.run(
-                reconcile.uid,
-                moment,
-                lambda seen: render_status(parent.folder, parent.live.body, seen, ready_when, result),
-            )
-            view = moment.view
-            reviewed = view.account is None or not view.account.pending
-            reconcile.remember_secrets(with_status(reconcile.state.secrets, own))
-            versions = lookups.watch(view.readable(own.queries), view.parent_lookup, own.secret_queries)
-            if view.account is not None and view.account.pending:
-                await view.account.review()
-            await lookups.wait_for_sync(versions)
-            if reviewed and lookups.watch(versions, hidden=own.secret_queries) == versions:
-                break
-        reconcile.learn_permissions(view.account)
-        self.follow(reconcile.parent, Cause.CHILD, moment.versions(versions), own.apis)
-        return own
-
-    async def rendered_at_creation(self, reconcile: Reconcile, observed: Observed) -> frozenset[Identity]:
-        """The objects that the templates rendered when the parent was created, or would have rendered."""
-        created = creation_time(reconcile.parent.live.body["metadata"])
+async def render_folder(reconcile: Reconcile, recorded: Mapping[Identity, LiveObject]) -> RenderedObjects:
+    """The folder, rendered for the parent. The operator watches every kind that it renders and all that it looks
+    up; objects that hold generated values are read first, because the values are kept. `recorded` are the recorded
+    children that no informer shows. Raises ApiError, CredentialsError and Postponed.
+    """
+    parent, children, lookups = reconcile.parent, reconcile.cluster.children, reconcile.cluster.lookups
+    unlabelled, read = NO_OBJECTS, set[Identity]()
+    deleted = deleted_with_values(reconcile.state.children)
+    templates = parent.folder.templates
+    if templates is not None and templates.manifests_query_cluster:
+        await reconcile.cluster.lookups.served.discover()
+    texts = ParsedTexts()
+    for _ in range(ROUNDS + DEFERRALS):
+        shown = children.shown_versions(reconcile.uid)
+        known = {**deleted, **recorded}
+        if unlabelled.objects:
+            known |= _adoptable(parent, unlabelled.objects)
         moment = RenderMoment(
-            lambda: replace(
-                self.view(reconcile, observed.children.own), now=self._now() if created is None else created
+            lambda known=known: replace(  # type: ignore[misc]
+                parent_view(reconcile, (*own_children(reconcile), *recorded.values())), unlabelled=known
             )
         )
-        earlier = make_plan(observed, await self._render_in_turn(reconcile.parent, moment))
-        return frozenset(step.identity for step in earlier.steps if step.manifest is not None)
-
-    async def render_unstored(self, parent: Parent, *, children_known: bool) -> tuple[Rendered, ParentSecrets] | None:
-        """What the templates render for a parent that may never be stored, and where it has contents of Secrets.
-        Nothing is watched or remembered for it, so a manifest waits for what is not watched yet. Raises ApiError.
-
-        None where the templates read children that are not known, and where the parent's account may not read what
-        they ask for, or that is not known.
-        """
-        await self._cluster.lookups.served.discover()
-        reconcile = Reconcile.begin(self._cluster, parent, ParentState(), Cause.PARENT)
-        moment = RenderMoment(lambda: self.view(reconcile, own_children(reconcile)))
-        rendered = await self._render_in_turn(parent, moment)
-        account = moment.view.account
-        if account is not None and account.denies:
-            return None
-        if not children_known and any(isinstance(query, Reference) for query in rendered.queries):
-            return None
-        return rendered, with_render(NO_SECRETS, rendered, parent, self._cluster.children)
-
-    def render_traced(self, parent: Parent, observed: Observed) -> Rendered:
-        """What the templates render, with the origin of each field. Nothing else is watched for it."""
-        reconcile = Reconcile.begin(self._cluster, parent, ParentState(), Cause.PARENT)
-        view = replace(self.view(reconcile, observed.children.own), unlabelled=observed.children.unlabelled)
-        return render_traced(parent.folder, parent.live.body, view)
-
-    async def _render_in_turn(self, parent: Parent, moment: RenderMoment, texts: ParsedTexts | None = None) -> Rendered:
-        """The folder, rendered for a parent in its turn. With `texts`, long texts may be left to be parsed."""
-
-        def rendered(seen: ClusterView) -> Rendered:
-            with measured_render(), nullcontext() if texts is None else texts.used():
-                return render(parent.folder, parent.live.body, seen)
-
-        return await self.turns.run(parent.live.uid, moment, rendered)
-
-    async def judged(self, reconcile: Reconcile, work: Callable[[], Result]) -> Result:
-        """The result of pure work that judges objects by expressions of authors. It is repeated where they take long,
-        after a thread has judged these objects. Raises Postponed.
-        """
-        result = work()
-        while reconcile.judgements.missing:
-            await self.turns.in_thread(reconcile.judgements.judge_missing)
-            result = work()
-        return result
-
-    def follow(
-        self,
-        parent: Parent,
-        cause: Cause,
-        queries: Mapping[LookupQuery, AnswerVersion],
-        apis: Mapping[ApiKind, Availability] | None = None,
-    ) -> None:
-        """Requeue the parent when an answer changes, unless it was deleted while it was rendered."""
-        uid = parent.live.uid
-        known = uid in self._claims.parents
-        dependent, lookups = Dependent(uid, cause), self._cluster.lookups
-        if queries or dependent in lookups.followers:
-            lookups.set_queries(dependent, queries if known else {})
-        if apis or dependent in lookups.served.followers:
-            lookups.served.set_uses(dependent, (apis or {}) if known else {})
-
-    def view(self, reconcile: Reconcile, children: Sequence[LiveObject]) -> ParentView:
-        """What the templates of a parent see of the caches now. `children` are its own."""
-        watched, now, parent = self._cluster.children, self._now(), reconcile.parent.live
-        return ParentView(
-            now=now,
-            parent=parent,
-            lookups=self._cluster.lookups,
-            children=children,
-            objects=watched.of(parent.uid),
-            informers=watched,
-            kind_reports_status=self._cluster.reports_status,
-            account=reconcile.cluster.account_view(),
-            parent_schema=reconcile.parent.schema,
-            once=(
-                apply_once.with_final_states(reconcile.records, parent.uid, watched.last_seen, now).once_records
-                if reconcile.records.once_records
-                else NOTHING
-            ),
+        rendered = await _render_in_turn(reconcile, moment, texts)
+        view = moment.view
+        # The caches change while the operator waits.
+        references = {(query.kind, query.name) for query in rendered.queries if isinstance(query, Reference)}
+        as_rendered: Mapping[Identity, LiveObject | None] = (
+            _as_rendered(rendered, references, moment, {**recorded, **unlabelled.objects})
+            if references or rendered.generated
+            else NOTHING
         )
+        if texts.missing:
+            await reconcile.cluster.turns.in_thread(texts.parse)
+            continue
+        await reconcile.steps.rest()
+        reconcile.remember_secrets(with_render(reconcile.state.secrets, rendered, parent, children))
+        hidden = rendered.secret_queries
+        asked = view.readable(rendered.queries) if rendered.queries else ()
+        versions = lookups.watch(asked, view.parent_lookup, hidden) if asked else NOTHING
+        if view.account is not None and view.account.pending:
+            await view.account.review()
+            continue
+        named = named_objects(rendered)
+        watched = await watch_rendered(reconcile, rendered, named, references)
+        if versions:
+            await lookups.wait_for_sync(versions)
+        if watched.unreadable:
+            unlabelled |= UnlabelledObjects({}, watched.unreadable)
+        # What the render waited for or found absent may exist. Or it read objects in another version, or in part.
+        other = watched.new or watched.was_read or children.shown_versions(reconcile.uid) != shown
+        if (other and (rendered.waits or references or rendered.generated)) or (
+            versions and lookups.watch(versions, hidden=hidden) != versions
+        ):
+            continue
+        generated = {each: watched.written.get(each) for each in rendered.generated if each not in read}
+        if not generated:
+            break
+        more = await get_unlabelled(reconcile, generated)
+        read.update(rendered.generated)
+        unlabelled |= more
+        if not more.objects:
+            break
+    rendered = await _verified_in_turn(reconcile, moment, rendered, texts)
+    reconcile.learn_permissions(view.account)
+    follow_lookups(reconcile, Cause.TEMPLATE, moment.versions(versions) if versions else NOTHING, rendered.apis)
+    return RenderedObjects(rendered=rendered, named=named, unlabelled=unlabelled, as_rendered=as_rendered)
+
+
+async def _verified_in_turn(
+    reconcile: Reconcile, moment: RenderMoment, rendered: Rendered, texts: ParsedTexts
+) -> Rendered:
+    """What was rendered, without what another render in its turn gives otherwise, for the first parents of new
+    templates, and for some that were edited.
+    """
+    parent, state = reconcile.parent, reconcile.state
+    edited = state.reconciled_before and Cause.PARENT in reconcile.causes
+    known = not edited and state.renders.applied_digest == rendered.digest
+    if known or reconcile.cluster.trusted.has(parent.folder, edited=edited):
+        return rendered
+    moment.keep()
+
+    def checked(seen: ClusterView) -> Rendered:
+        with texts.used(defer=False):
+            return verified(parent.folder, parent.live.body, seen, rendered)
+
+    found = await reconcile.cluster.turns.run(parent.live.uid, moment, checked)
+    reconcile.cluster.trusted.learn(parent.folder, same=found is rendered)
+    await reconcile.steps.rest()
+    return found
+
+
+async def render_status(
+    reconcile: Reconcile,
+    children: Sequence[LiveObject],
+    ready_when: Mapping[Reference, Predicate] | None = None,
+    result: ReconcileResult | None = None,
+) -> StatusFields:
+    """The status fields of the folder's status template. The operator watches everything that they look up.
+    `ready_when` has the children with a rule of readiness of their own; `result` is None where none is known.
+    """
+    lookups = reconcile.cluster.lookups
+    parent = reconcile.parent
+    templates = parent.folder.templates
+    if templates is not None and templates.queries_cluster:
+        await lookups.served.discover()
+    for _ in range(ROUNDS):
+        moment = RenderMoment(lambda: parent_view(reconcile, children))
+        own = await reconcile.cluster.turns.run(
+            reconcile.uid,
+            moment,
+            lambda seen: rendering.render_status(parent.folder, parent.live.body, seen, ready_when, result),
+        )
+        view = moment.view
+        reviewed = view.account is None or not view.account.pending
+        reconcile.remember_secrets(with_status(reconcile.state.secrets, own))
+        versions = lookups.watch(view.readable(own.queries), view.parent_lookup, own.secret_queries)
+        if view.account is not None and view.account.pending:
+            await view.account.review()
+        await lookups.wait_for_sync(versions)
+        if reviewed and lookups.watch(versions, hidden=own.secret_queries) == versions:
+            break
+    reconcile.learn_permissions(view.account)
+    follow_lookups(reconcile, Cause.CHILD, moment.versions(versions), own.apis)
+    return own
+
+
+async def rendered_at_creation(reconcile: Reconcile, observed: Observed) -> frozenset[Identity]:
+    """The objects that the templates rendered when the parent was created, or would have rendered."""
+    created = creation_time(reconcile.parent.live.body["metadata"])
+    moment = RenderMoment(
+        lambda: replace(
+            parent_view(reconcile, observed.children.own),
+            now=reconcile.now() if created is None else created,
+        )
+    )
+    earlier = make_plan(observed, await _render_in_turn(reconcile, moment))
+    return frozenset(step.identity for step in earlier.steps if step.manifest is not None)
+
+
+async def render_unstored(
+    cluster: SharedCluster, parent: Parent, *, children_known: bool
+) -> tuple[Rendered, ParentSecrets] | None:
+    """What the templates render for a parent that may never be stored, and where it has contents of Secrets.
+    Nothing is watched or remembered for it, so a manifest waits for what is not watched yet. Raises ApiError.
+
+    None where the templates read children that are not known, and where the parent's account may not read what
+    they ask for, or that is not known.
+    """
+    await cluster.lookups.served.discover()
+    reconcile = Reconcile.begin(cluster, parent, ParentState(), Cause.PARENT)
+    moment = RenderMoment(lambda: parent_view(reconcile, own_children(reconcile)))
+    rendered = await _render_in_turn(reconcile, moment)
+    account = moment.view.account
+    if account is not None and account.denies:
+        return None
+    if not children_known and any(isinstance(query, Reference) for query in rendered.queries):
+        return None
+    return rendered, with_render(NO_SECRETS, rendered, parent, cluster.children)
+
+
+def render_traced(cluster: SharedCluster, parent: Parent, observed: Observed) -> Rendered:
+    """What the templates render, with the origin of each field. Nothing else is watched for it."""
+    reconcile = Reconcile.begin(cluster, parent, ParentState(), Cause.PARENT)
+    view = replace(parent_view(reconcile, observed.children.own), unlabelled=observed.children.unlabelled)
+    return rendering.render_traced(parent.folder, parent.live.body, view)
+
+
+async def _render_in_turn(reconcile: Reconcile, moment: RenderMoment, texts: ParsedTexts | None = None) -> Rendered:
+    """The folder, rendered for the parent in its turn. With `texts`, long texts may be left to be parsed."""
+
+    parent = reconcile.parent
+
+    def rendered(seen: ClusterView) -> Rendered:
+        with measured_render(), nullcontext() if texts is None else texts.used():
+            return rendering.render(parent.folder, parent.live.body, seen)
+
+    return await reconcile.cluster.turns.run(parent.live.uid, moment, rendered)
+
+
+async def judged(reconcile: Reconcile, work: Callable[[], Result]) -> Result:
+    """The result of pure work that judges objects by expressions of authors. It is repeated where they take long,
+    after a thread has judged these objects. Raises Postponed.
+    """
+    result = work()
+    while reconcile.judgements.missing:
+        await reconcile.cluster.turns.in_thread(reconcile.judgements.judge_missing)
+        result = work()
+    return result
+
+
+def follow_lookups(
+    reconcile: Reconcile,
+    cause: Cause,
+    queries: Mapping[LookupQuery, AnswerVersion],
+    apis: Mapping[ApiKind, Availability] | None = None,
+) -> None:
+    """Requeue the parent when an answer changes, unless it was deleted while it was rendered."""
+    uid = reconcile.uid
+    known = uid in reconcile.cluster.claims.parents
+    dependent, lookups = Dependent(uid, cause), reconcile.cluster.lookups
+    if queries or dependent in lookups.followers:
+        lookups.set_queries(dependent, queries if known else {})
+    if apis or dependent in lookups.served.followers:
+        lookups.served.set_uses(dependent, (apis or {}) if known else {})
+
+
+def parent_view(reconcile: Reconcile, children: Sequence[LiveObject]) -> ParentView:
+    """What the templates of a parent see of the caches now. `children` are its own."""
+    watched, now, parent = reconcile.cluster.children, reconcile.now(), reconcile.parent.live
+    return ParentView(
+        now=now,
+        parent=parent,
+        lookups=reconcile.cluster.lookups,
+        children=children,
+        objects=watched.of(parent.uid),
+        informers=watched,
+        kind_reports_status=reconcile.cluster.reports_status,
+        account=reconcile.account_view(),
+        parent_schema=reconcile.parent.schema,
+        schema_of=reconcile.cluster.crds.schema,
+        once=(
+            apply_once.with_final_states(reconcile.records, parent.uid, watched.last_seen, now).once_records
+            if reconcile.records.once_records
+            else NOTHING
+        ),
+    )
 
 
 def _adoptable(parent: Parent, unlabelled: Mapping[Identity, LiveObject]) -> dict[Identity, LiveObject]:

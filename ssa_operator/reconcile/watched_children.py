@@ -24,7 +24,7 @@ from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Rendered
 from ssa_operator.reconcile.act import run_all
-from ssa_operator.reconcile.adoption.rules import may_be_child
+from ssa_operator.reconcile.adoption import may_be_child
 from ssa_operator.reconcile.child_needs import (
     NamedObject,
     RecordedNeeds,
@@ -35,9 +35,7 @@ from ssa_operator.reconcile.child_needs import (
     unrendered_needs,
     versions_of,
 )
-from ssa_operator.reconcile.cluster_access import SharedCluster
-from ssa_operator.reconcile.current_reconcile import OwnChildren, Reconcile
-from ssa_operator.reconcile.object_claims import ObjectClaims
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.shards.unlabelled_objects import NO_OBJECTS, UnlabelledObjects, get_unlabelled
 from ssa_operator.reconcile.status.previous_status import reported_kinds
@@ -56,155 +54,157 @@ class WatchedRender(NamedTuple):
     """Why others can't be read."""
 
 
-class WatchedChildren:
-    """Watches and reads the children of parents. `claims` knows the parents that exist."""
+async def watch_recorded(reconcile: Reconcile) -> None:
+    """Watch the children that are recorded or reported, even if no template renders them now."""
+    children, reported, settled = reconcile.cluster.children, reconcile.state.unseen_kinds, reconcile.state.needs
+    if settled is not None and not reported and _is_unchanged(reconcile, settled):
+        return
+    if not reconcile.state.reconciled_before:
+        reported = await _recorded_kinds(reconcile) | reported_kinds(reconcile.parent.live)
+    needs = recorded_needs(reconcile.parent, reconcile.records, children, reported)
+    await children.watch(reconcile.uid, needs, _hidden_namespaces(reconcile))
+    unseen = frozenset(kind for kind, known in kind_states(reconcile, reported).items() if not known.synced)
+    reconcile.state = replace(reconcile.state, unseen_kinds=unseen)
+    forget_if_gone(reconcile)
 
-    def __init__(self, cluster: SharedCluster, claims: ObjectClaims) -> None:
-        self._cluster = cluster
-        self._claims = claims
 
-    async def watch_recorded(self, reconcile: Reconcile) -> None:
-        """Watch the children that are recorded or reported, even if no template renders them now."""
-        children, reported, settled = self._cluster.children, reconcile.state.unseen_kinds, reconcile.state.needs
-        if settled is not None and not reported and self._is_unchanged(reconcile, settled):
-            return
-        if not reconcile.state.reconciled_before:
-            reported = await self._recorded_kinds(reconcile) | reported_kinds(reconcile.parent.live)
-        needs = recorded_needs(reconcile.parent, reconcile.records, children, reported)
-        await children.watch(reconcile.uid, needs, _hidden_namespaces(reconcile))
-        unseen = frozenset(kind for kind, known in self.kinds(reconcile, reported).items() if not known.synced)
-        reconcile.state = replace(reconcile.state, unseen_kinds=unseen)
-        self.forget_if_gone(reconcile)
+async def _recorded_kinds(reconcile: Reconcile) -> frozenset[GroupKind]:
+    """The kinds that a former process may have applied for a parent. Raises ApiError and CredentialsError."""
+    if reconcile.records.applied is not None:
+        return reconcile.records.applied.kinds
+    folder_kinds = reconcile.cluster.folder_kinds
+    return frozenset() if folder_kinds is None else await folder_kinds.inherited(reconcile.parent.folder.name)
 
-    async def _recorded_kinds(self, reconcile: Reconcile) -> frozenset[GroupKind]:
-        """The kinds that a former process may have applied for a parent. Raises ApiError and CredentialsError."""
-        if reconcile.records.applied is not None:
-            return reconcile.records.applied.kinds
-        folder_kinds = self._cluster.folder_kinds
-        return frozenset() if folder_kinds is None else await folder_kinds.inherited(reconcile.parent.folder.name)
 
-    async def watch_rendered(
-        self,
-        reconcile: Reconcile,
-        rendered: Rendered,
-        named: Sequence[NamedObject],
-        references: AbstractSet[tuple[str, str]],
-    ) -> WatchedRender:
-        """Watch what a render names, and nothing that the parent doesn't need any more. Read the objects that the
-        templates render or read and of which only metadata is kept. `references` are the kinds and names of those that
-        they read.
-        """
-        settled = reconcile.state.needs
-        if settled is not None and self._is_still_settled(reconcile, settled, rendered, named):
-            return WatchedRender(False, settled.written, False, NOTHING)
-        recorded = _recorded(reconcile)
-        new, written, moment = await self._watch(reconcile, rendered, named)
-        objects = rendered_identities(named, reconcile.parent, self._cluster.children)
-        was_read, unreadable = await self._read_partial(reconcile, objects, references)
-        settled = SettledNeeds(
-            recorded=recorded,
-            named=named,
-            generated=rendered.generated,
-            objects=objects,
-            written=written,
-            moment=moment,
-        )
-        reconcile.state = replace(reconcile.state, needs=None if moment is None else settled)
-        return WatchedRender(new, written, was_read, unreadable)
+async def watch_rendered(
+    reconcile: Reconcile,
+    rendered: Rendered,
+    named: Sequence[NamedObject],
+    references: AbstractSet[tuple[str, str]],
+) -> WatchedRender:
+    """Watch what a render names, and nothing that the parent doesn't need any more. Read the objects that the
+    templates render or read and of which only metadata is kept. `references` are the kinds and names of those that
+    they read.
+    """
+    settled = reconcile.state.needs
+    if settled is not None and _is_still_settled(reconcile, settled, rendered, named):
+        return WatchedRender(False, settled.written, False, NOTHING)
+    recorded = _recorded(reconcile)
+    new, written, moment = await _watch(reconcile, rendered, named)
+    objects = rendered_identities(named, reconcile.parent, reconcile.cluster.children)
+    was_read, unreadable = await _read_partial(reconcile, objects, references)
+    settled = SettledNeeds(
+        recorded=recorded,
+        named=named,
+        generated=rendered.generated,
+        objects=objects,
+        written=written,
+        moment=moment,
+    )
+    reconcile.state = replace(reconcile.state, needs=None if moment is None else settled)
+    return WatchedRender(new, written, was_read, unreadable)
 
-    def _is_still_settled(
-        self, reconcile: Reconcile, settled: SettledNeeds, rendered: Rendered, named: Sequence[NamedObject]
-    ) -> bool:
-        """Whether a render needs what the last one needed, and the parent's objects are those of its manifests."""
-        return (
-            settled.named == named
-            and settled.generated == rendered.generated
-            and self._is_unchanged(reconcile, settled)
-            and settled.objects == {live.identity for live in labelled_children(reconcile) if not live.partial}
-        )
 
-    def _is_unchanged(self, reconcile: Reconcile, settled: SettledNeeds) -> bool:
-        """Whether neither the records nor the watches changed since."""
-        moment = self._cluster.children.watch_moment(reconcile.uid)
-        return settled.moment == moment and settled.recorded == _recorded(reconcile)
+def _is_still_settled(
+    reconcile: Reconcile, settled: SettledNeeds, rendered: Rendered, named: Sequence[NamedObject]
+) -> bool:
+    """Whether a render needs what the last one needed, and the parent's objects are those of its manifests."""
+    return (
+        settled.named == named
+        and settled.generated == rendered.generated
+        and _is_unchanged(reconcile, settled)
+        and settled.objects == {live.identity for live in labelled_children(reconcile) if not live.partial}
+    )
 
-    async def _watch(
-        self, reconcile: Reconcile, rendered: Rendered, named: Sequence[NamedObject]
-    ) -> tuple[bool, Mapping[Identity, str], object]:
-        """Watch what a render names. Returns whether something is watched for the first time, `versions_of`, and the
-        `watch_moment` if synced watches show all that the parent needs, otherwise None.
-        """
-        parent, children = reconcile.parent, self._cluster.children
-        needs = rendered_needs(named, parent)
-        # Another parent may have started their informers just now.
-        former = recorded_needs(parent, reconcile.records, children, reconcile.state.unseen_kinds, needs)
-        new = await children.watch(reconcile.uid, needs | former, _hidden_namespaces(reconcile))
-        written = versions_of(named, rendered.generated, parent, needs, children)
-        needs |= former
-        needs |= unrendered_needs(labelled_children(reconcile), needs)
-        moment = children.need_only(reconcile.uid, needs, written)
-        served = _recorded(reconcile).kinds <= {need.kind for need in needs}
-        return new, written, moment if served and not reconcile.state.unseen_kinds else None
 
-    def forget_if_gone(self, reconcile: Reconcile) -> None:
-        """Need nothing for a parent that was deleted meanwhile: no event would stop its watches."""
-        if reconcile.uid not in self._claims.parents:
-            self._cluster.children.forget(reconcile.uid)
+def _is_unchanged(reconcile: Reconcile, settled: SettledNeeds) -> bool:
+    """Whether neither the records nor the watches changed since."""
+    moment = reconcile.cluster.children.watch_moment(reconcile.uid)
+    return settled.moment == moment and settled.recorded == _recorded(reconcile)
 
-    async def get_recorded(self, reconcile: Reconcile, records: ParentRecords) -> UnlabelledObjects:
-        """The recorded children that no informer shows although they exist, or that can't be read. They are not taken
-        for deleted ones.
 
-        The watch of their kind is behind, as it can be after a restore of etcd; or, under `--shard`, another client
-        changed their bucket label.
-        """
-        children, identities = self._cluster.children, {*records.inventory}
-        if self._cluster.settings.sharded:
-            identities |= reconcile.state.children.applied
-        if not identities:
-            return NO_OBJECTS
-        served = (each for each in identities if children.namespaced(each.group_kind) is not None)
-        known = (each for each in served if not children.is_awaited(each, reconcile.uid))
-        unwatched = sorted(each for each in known if each not in children)
-        # The operator records no more than that, and whoever may edit the parent may write any number of names.
-        limit = reconcile.parent.folder.settings.max_children
-        found = await get_unlabelled(reconcile.cluster, dict.fromkeys(unwatched[:limit]))
-        own = {identity: live for identity, live in found.objects.items() if live.belongs_to(reconcile.uid)}
-        unread = dict.fromkeys(unwatched[limit:], f"more than `maxChildren: {limit}` children are recorded")
-        return UnlabelledObjects(own, {**found.unreadable, **unread}, found.forbidden)
+async def _watch(
+    reconcile: Reconcile, rendered: Rendered, named: Sequence[NamedObject]
+) -> tuple[bool, Mapping[Identity, str], object]:
+    """Watch what a render names. Returns whether something is watched for the first time, `versions_of`, and the
+    `watch_moment` if synced watches show all that the parent needs, otherwise None.
+    """
+    parent, children = reconcile.parent, reconcile.cluster.children
+    needs = rendered_needs(named, parent)
+    # Another parent may have started their informers just now.
+    former = recorded_needs(parent, reconcile.records, children, reconcile.state.unseen_kinds, needs)
+    new = await children.watch(reconcile.uid, needs | former, _hidden_namespaces(reconcile))
+    written = versions_of(named, rendered.generated, parent, needs, children)
+    needs |= former
+    needs |= unrendered_needs(labelled_children(reconcile), needs)
+    moment = children.need_only(reconcile.uid, needs, written)
+    served = _recorded(reconcile).kinds <= {need.kind for need in needs}
+    return new, written, moment if served and not reconcile.state.unseen_kinds else None
 
-    async def _read_partial(
-        self, reconcile: Reconcile, objects: frozenset[Identity], references: AbstractSet[tuple[str, str]]
-    ) -> tuple[bool, Mapping[Identity, str]]:
-        """Read those of these objects of which only metadata is kept. Returns whether there are any, and why others
-        can't be read.
-        """
-        children = self._cluster.children
-        identities = objects
-        if references:
-            own = (live.identity for live in labelled_children(reconcile))
-            identities |= {each for each in own if (each.kind, each.name) in references}
-        children.expect(reconcile.uid, identities)
-        partial = [live for each in sorted(identities) if (live := children.get(each)) is not None and live.partial]
-        answers = await run_all(self._try_to_read(live) for live in partial)
-        failures = {live.identity: why for live, why in zip(partial, answers, strict=True) if why}
-        return len(failures) < len(partial), failures
 
-    async def _try_to_read(self, partial: LiveObject) -> str | None:
-        """Read an object whole. Returns why that fails, None if it doesn't."""
-        try:
-            await self._cluster.children.read_whole(partial)
-        except (CredentialsError, ApiError) as error:
-            return str(error)
-        return None
+def forget_if_gone(reconcile: Reconcile) -> None:
+    """Need nothing for a parent that was deleted meanwhile: no event would stop its watches."""
+    if reconcile.uid not in reconcile.cluster.claims.parents:
+        reconcile.cluster.children.forget(reconcile.uid)
 
-    def kinds(self, reconcile: Reconcile, kinds: Iterable[GroupKind]) -> dict[GroupKind, KindState]:
-        """What is known of those of these kinds that the cluster serves."""
-        found = {}
-        for kind in kinds:
-            if (state := self._cluster.children.kind_state(kind, reconcile.uid)) is not None:
-                found[kind] = replace(state, reports_status=self._cluster.reports_status(kind))
-        return found
+
+async def get_recorded(reconcile: Reconcile, records: ParentRecords) -> UnlabelledObjects:
+    """The recorded children that no informer shows although they exist, or that can't be read. They are not taken
+    for deleted ones.
+
+    The watch of their kind is behind, as it can be after a restore of etcd; or, under `--shard`, another client
+    changed their bucket label.
+    """
+    children, identities = reconcile.cluster.children, {*records.inventory}
+    if reconcile.cluster.settings.sharded:
+        identities |= reconcile.state.children.applied
+    if not identities:
+        return NO_OBJECTS
+    served = (each for each in identities if children.namespaced(each.group_kind) is not None)
+    known = (each for each in served if not children.is_awaited(each, reconcile.uid))
+    unwatched = sorted(each for each in known if each not in children)
+    # The operator records no more than that, and whoever may edit the parent may write any number of names.
+    limit = reconcile.parent.folder.settings.max_children
+    found = await get_unlabelled(reconcile, dict.fromkeys(unwatched[:limit]))
+    own = {identity: live for identity, live in found.objects.items() if live.belongs_to(reconcile.uid)}
+    unread = dict.fromkeys(unwatched[limit:], f"more than `maxChildren: {limit}` children are recorded")
+    return UnlabelledObjects(own, {**found.unreadable, **unread}, found.forbidden)
+
+
+async def _read_partial(
+    reconcile: Reconcile, objects: frozenset[Identity], references: AbstractSet[tuple[str, str]]
+) -> tuple[bool, Mapping[Identity, str]]:
+    """Read those of these objects of which only metadata is kept. Returns whether there are any, and why others
+    can't be read.
+    """
+    children = reconcile.cluster.children
+    identities = objects
+    if references:
+        own = (live.identity for live in labelled_children(reconcile))
+        identities |= {each for each in own if (each.kind, each.name) in references}
+    children.expect(reconcile.uid, identities)
+    partial = [live for each in sorted(identities) if (live := children.get(each)) is not None and live.partial]
+    answers = await run_all(_try_to_read(reconcile, live) for live in partial)
+    failures = {live.identity: why for live, why in zip(partial, answers, strict=True) if why}
+    return len(failures) < len(partial), failures
+
+
+async def _try_to_read(reconcile: Reconcile, partial: LiveObject) -> str | None:
+    """Read an object whole. Returns why that fails, None if it doesn't."""
+    try:
+        await reconcile.cluster.children.read_whole(partial)
+    except (CredentialsError, ApiError) as error:
+        return str(error)
+    return None
+
+
+def kind_states(reconcile: Reconcile, kinds: Iterable[GroupKind]) -> dict[GroupKind, KindState]:
+    """What is known of those of these kinds that the cluster serves."""
+    found = {}
+    for kind in kinds:
+        if (state := reconcile.cluster.children.kind_state(kind, reconcile.uid)) is not None:
+            found[kind] = replace(state, reports_status=reconcile.cluster.reports_status(kind))
+    return found
 
 
 def labelled_children(reconcile: Reconcile) -> Iterable[LiveObject]:
@@ -229,10 +229,11 @@ def own_children(reconcile: Reconcile) -> tuple[LiveObject, ...]:
         return outside, child.identity not in recorded, child.metadata.creation_timestamp or ""
 
     found = tuple(labelled_children(reconcile))
-    known = reconcile.own_children
-    if known is None or known.records is not reconcile.records or known.labelled != found:
-        known = reconcile.own_children = OwnChildren(found, reconcile.records, tuple(sorted(found, key=order)))
-    return known.ordered
+    known, ordered = reconcile.own_children
+    if known != (found, recorded):
+        ordered = tuple(sorted(found, key=order))
+        reconcile.own_children = (found, recorded), ordered
+    return ordered
 
 
 def _recorded(reconcile: Reconcile) -> RecordedNeeds:

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from ssa_operator.objects.annotations import LAST_APPLIED, PREFIX, Reference, not_converted
 from ssa_operator.objects.built_in_kinds import ApiKind
 from ssa_operator.objects.cluster_view import OFFLINE, ClusterView, Query
+from ssa_operator.objects.context_values import set_within
 from ssa_operator.objects.predicate import Predicate
 from ssa_operator.objects.render_result import (
     LITERAL,
@@ -38,6 +39,7 @@ from ssa_operator.objects.secret_fields import is_secret
 from ssa_operator.objects.source_location import FieldPath, SourceLocation
 from ssa_operator.rendering.error_locations import location_of_error, problem_of
 from ssa_operator.rendering.generated_values import use_live_values
+from ssa_operator.rendering.jinja.kept_results import kept_results
 from ssa_operator.rendering.jinja.predicates import with_ready_when
 from ssa_operator.rendering.jinja.template_api import TemplateAPI
 from ssa_operator.rendering.jinja.templates import ManifestFile, Templates
@@ -49,10 +51,10 @@ from ssa_operator.rendering.references import (
     resolve_wait_namespace,
 )
 from ssa_operator.rendering.values import limits
-from ssa_operator.rendering.values.secrecy import HIDDEN_ERROR, mark_error
+from ssa_operator.rendering.values.secrecy import HIDDEN_ERROR, mark_error, quotes_content
 from ssa_operator.rendering.values.template_text import RenderedText
 from ssa_operator.rendering.values.tracked_containers import drop_unknown, redact_status, strip_provenance
-from ssa_operator.rendering.values.tracked_values import AwaitedError, UnknownValue, untracked
+from ssa_operator.rendering.values.tracked_values import AwaitedError, UnknownValue, fields_of, provenance_of, untracked
 from ssa_operator.rendering.yaml.nodes import DocumentError, Node, SlotValues, find_location
 from ssa_operator.rendering.yaml.validation import dependencies_of, manifests, merge_dependencies
 
@@ -158,13 +160,14 @@ def _render_files(templates: Templates, parent: Mapping[str, Any], api: Template
     if api.traced:
         variables = _traced_variables(variables, parent, api)
     results: list[Result] = [*templates.problems] if templates.incomplete else []
-    seconds: float | None = None
-    for file in templates.manifest_files:
-        try:
-            results += _render_file(templates, file, variables, api, seconds)
-        except limits.TimeLimitError as error:
-            seconds = limits.SECONDS_AFTER_OVERRUN
-            results.append(_problem(error, templates, file, variables, api))
+    seconds = templates.surroundings.render_limit
+    with set_within(kept_results, api.kept):
+        for file in templates.manifest_files:
+            try:
+                results += _render_file(templates, file, variables, api, seconds)
+            except limits.TimeLimitError as error:
+                seconds = limits.SECONDS_AFTER_OVERRUN
+                results.append(_problem(error, templates, file, variables, api))
     return results
 
 
@@ -268,10 +271,35 @@ def _render_file(
         except Exception as error:  # noqa: BLE001 - any error of a template is a problem of that template
             if _holds_content(api):
                 mark_error(error)
-            return [_problem(error, templates, file, variables, api)]
+            problem = _problem(error, templates, file, variables, api)
+            return [_with_source(problem, error, templates, file, api)]
         finally:
             if api.generator:
                 api.generated_values.update(dict.fromkeys(api.generator.values))
+
+
+def _with_source(
+    problem: RenderProblem, error: Exception, templates: Templates, file: ManifestFile, api: TemplateAPI
+) -> RenderProblem:
+    """The problem with the fields of looked-up objects that the value at fault comes from, as a traced render knows."""
+    if api.traced or api.generator or problem.by_author or not provenance_of(error) or quotes_content(error):
+        return problem
+    traced = api.for_trace()
+    parent = traced.parent
+    variables = _traced_variables(_variables(templates, parent, traced), parent, traced)
+    try:
+        with set_within(kept_results, traced.kept):
+            nodes_of(templates, file, variables)
+    except Exception as again:  # noqa: BLE001 - it is compared with the error
+        same = (type(again), str(again)) == (type(error), str(error)) and not quotes_content(again)
+        fields = fields_of(provenance_of(again)) if same else ()
+        if fields and not any(each.query in traced.secret_queries for each in fields):
+            named = " and ".join(map(str, fields[:_SOURCES_SHOWN]))
+            return replace(problem, message=f"{problem.message}; the value comes from {named}")
+    return problem
+
+
+_SOURCES_SHOWN = 3
 
 
 def _with_origins(result: Result) -> Result:
@@ -354,7 +382,7 @@ def render_status(
     problems: tuple[RenderProblem, ...] = ()
     left_out: tuple[str, ...] = ()
     location_of: Callable[[FieldPath], SourceLocation] | None = None
-    with limits.enforced():
+    with set_within(kept_results, api.kept), limits.enforced(templates.surroundings.render_limit):
         try:
             nodes, slots = nodes_of(templates, templates.status, variables)
             status = _status(nodes, slots)

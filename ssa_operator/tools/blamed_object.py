@@ -30,17 +30,19 @@ from ssa_operator.kube.api.request import ApplyOptions
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.cluster_view import Question
 from ssa_operator.objects.field_attribution import Attribution, Writer, attribute
-from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
-from ssa_operator.objects.live_object import LiveObject, OwnerReference
+from ssa_operator.objects.identity import Identity, split_api_version
+from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.managed_fields import is_in_version
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.scalars import age
 from ssa_operator.objects.secret_fields import HIDDEN
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text, location_data
 from ssa_operator.operator.operator_options import Options
+from ssa_operator.operator.preview import Preview
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.connection import Target
 from ssa_operator.operator.process.streams import CommandError
+from ssa_operator.reconcile.child import Action, Child
 from ssa_operator.reconcile.recreate.rules import probe
 from ssa_operator.reconcile.secrets.content_fields import (
     NO_CONTENT,
@@ -50,9 +52,8 @@ from ssa_operator.reconcile.secrets.content_fields import (
     prefix_of,
     replaced,
 )
-from ssa_operator.reconcile.secrets.redacted_report import redacted_steps
-from ssa_operator.reconcile.shared_ownership.rules import with_owners
-from ssa_operator.reconcile.step import Action, Step
+from ssa_operator.reconcile.secrets.redacted_report import redacted_outcomes
+from ssa_operator.reconcile.shared_ownership import with_owners
 from ssa_operator.rendering.jinja.templates import SHARED
 from ssa_operator.rendering.yaml.to_yaml import scalar_text, yaml_lines
 from ssa_operator.tools.command_target import (
@@ -63,8 +64,8 @@ from ssa_operator.tools.command_target import (
     only_resource,
     unknown_kind,
 )
+from ssa_operator.tools.owners import owner_chain
 from ssa_operator.tools.plan import previews
-from ssa_operator.tools.plan.preview import Preview
 from ssa_operator.tools.plan.previews import PreviewSession
 
 DEFAULT_TEXT = "default of the API server"
@@ -173,7 +174,7 @@ async def blamed_children(
         content = fields_of_child(live.identity, steps, secrets)
         applied = content.manifest and with_owners(content.manifest, live)
         shown, fields = _redacted(live, attribute(live, applied, in_other_versions), content)
-        note, earlier = _note(None if step is None else redacted_steps([step], secrets)[0])
+        note, earlier = _note(None if step is None else redacted_outcomes([step], secrets)[0])
         found = BlamedObject(
             identity=secrets.shown(live.identity),
             live=live,
@@ -261,7 +262,7 @@ async def _read_version(preview: Preview, identity: Identity, version: str) -> L
     return await preview.cluster.operator_client.find(resource, identity.name, identity.namespace)
 
 
-def _note(step: Step | None) -> tuple[str, str]:
+def _note(step: Child | None) -> tuple[str, str]:
     """Why the templates don't render an object now, and the words for its fields."""
     if step is None:
         return "no template renders it now", "applied by an earlier template"
@@ -316,10 +317,6 @@ def select_child(
     raise CommandError(f"{parent} has no child {wanted}; {hint}")
 
 
-MAX_OWNERS = 8
-"""The most owners above an object. Kubernetes' own controllers need three: CronJob, Job, Pod."""
-
-
 class ParentOfObject(Struct, frozen=True, kw_only=True):
     """A parent that the user named, or whose child the user named."""
 
@@ -340,44 +337,19 @@ async def parent_of_object(session: PreviewSession, reference: ObjectReference, 
         session.preview.folder_of(named.resource.group_kind)
         why = session.preview.unavailable.get(named.resource.name, "it is outside of the watched namespaces")
         raise CommandError(f"{live.identity} can't be read as a parent: {why}", code=2)
-    for _ in range(MAX_OWNERS):
-        found = next((parents[uid] for uid in _owner_uids(live) if uid in parents), None)
-        if found is not None:
-            if live.uid != named.live.uid:
-                streams.error(
-                    f"{named.live.identity} is no child of {found.live.identity}; this is its owner, which is"
-                )
-            return ParentOfObject(parent=found, child=live)
-        owner = await _controller(session, live)
-        if owner is None:
-            break
-        live = owner
+    async for each in owner_chain(session.client, session.mapper, live):
+        uids = (*(owner.uid for owner in each.owner_references), *each.parent_uids)
+        if (found := next((parents[uid] for uid in uids if uid in parents), None)) is None:
+            continue
+        if each is not live:
+            streams.error(f"{live.identity} is no child of {found.live.identity}; this is its owner, which is")
+        return ParentOfObject(parent=found, child=each)
     raise CommandError(
         f"{named.live.identity} is neither a parent nor a child of one: no template folder is for "
         f"{named.resource.kind}, and no parent of these templates owns it; name the folder of the templates with "
         "--templates",
         code=2,
     )
-
-
-def _owner_uids(live: LiveObject) -> list[str]:
-    return [*(each.uid for each in live.owner_references), *live.parent_uids, ""]
-
-
-async def _controller(session: PreviewSession, live: LiveObject) -> LiveObject | None:
-    """The object that controls another one, None without one that can be read."""
-    owner: OwnerReference | None = next((each for each in live.owner_references if each.controller), None)
-    if owner is None:
-        return None
-    resource = await session.mapper.resource(GroupKind.of(owner.api_version, owner.kind))
-    try:
-        found = await session.client.get(resource, owner.name, live.identity.namespace if resource.namespaced else "")
-    except ApiError as error:
-        if error.not_found or error.forbidden:
-            return None
-        raise
-    # The owner may have been recreated under its name: the new one owns nothing of the former one.
-    return found if found.uid == owner.uid else None
 
 
 _STYLES = {

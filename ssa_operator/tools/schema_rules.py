@@ -220,6 +220,7 @@ class _SchemaWalk:
             fix=fix,
             edits=edits,
             subject=f"{body['kind']} {body['metadata']['name']}",
+            path=path,
         )
 
     def unknown_kind(self) -> Iterator[Finding]:

@@ -18,15 +18,16 @@ from typing import Any
 from msgspec.structs import asdict
 
 from ssa_operator.kube.api.client import Client
-from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
+from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.objects.cluster_view import Lookup
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.labelled_graph import GraphNode, labelled_graph
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.readiness import readiness
+from ssa_operator.operator.preview import Planned, Preview
 from ssa_operator.tools.graph.drawn_graph import is_hidden
-from ssa_operator.tools.plan.preview import Planned, Preview
+from ssa_operator.tools.owners import first_owner, read
 
 MayGet = Callable[[Identity], Awaitable[bool]]
 """Whether the reader of a page may get an object."""
@@ -74,18 +75,9 @@ async def states_of(
     return list(await asyncio.gather(*map(state_of, islice(found, MAX_OBJECTS))))
 
 
-async def read(client: Client, mapper: RESTMapper, identity: Identity) -> LiveObject | None:
-    """An object, None if it does not exist. Raises ApiError."""
-    try:
-        resource = await mapper.resource(identity.group_kind)
-    except UnknownKind:
-        return None
-    return await client.find(resource, identity.name, identity.namespace)
-
-
 def owner_of(live: LiveObject) -> str:
     """The owner of an object, or the parent that it is a child of, in words; "" if it has none."""
-    owner = next(iter(live.owner_references), None)
+    owner = first_owner(live)
     if owner is not None:
         return f"{owner.kind} {owner.name}"
     return "a parent of these or other templates" if live.parent_uid else ""

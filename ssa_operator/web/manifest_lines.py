@@ -16,12 +16,13 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.objects.field_attribution import Attribution
 from ssa_operator.objects.identity import Identity
+from ssa_operator.operator.preview import Preview
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.rendering.yaml.to_yaml import yaml_lines
 from ssa_operator.tools.blamed_object import BlamedObject, blamed_children, blamed_looked_up
 from ssa_operator.tools.command_target import FoundObject
-from ssa_operator.tools.plan.preview import Preview
-from ssa_operator.web.looked_up import is_looked_up, owner_of, read
+from ssa_operator.tools.owners import read
+from ssa_operator.web.looked_up import is_looked_up, owner_of
 from ssa_operator.web.parent_page import key_of
 
 

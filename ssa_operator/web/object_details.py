@@ -19,26 +19,24 @@ from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.api.resource import Resource
-from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
+from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.json_codec import mapping
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import visible_line
 from ssa_operator.objects.readiness import readiness, rule_of
+from ssa_operator.operator.preview import Preview
+from ssa_operator.reconcile.child import Child
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.reconcile.status.child_status import STATUS_HIDDEN
-from ssa_operator.reconcile.step import Step
 from ssa_operator.tools.command_target import FoundObject
-from ssa_operator.tools.plan.preview import Preview
+from ssa_operator.tools.owners import owner_chain, read
 from ssa_operator.tools.tree.tree_view import conditions_of
-from ssa_operator.web.looked_up import is_looked_up, owner_of, read
+from ssa_operator.web.looked_up import is_looked_up, owner_of
 
 CORE_EVENTS = Resource(group="", version="v1", kind="Event", plural="events", namespaced=True)
 """Only the core API selects Events by the object that they are about."""
 
 MAX_EVENTS = 50
-
-MAX_OWNERS = 4
-"""Owners between an object and the child that it is below."""
 
 _TEXTS = ("type", "status", "reason", "message", "lastTransitionTime")
 
@@ -85,7 +83,7 @@ async def details_of_child(
     } | await _events(client, live, hidden=hidden, allowed=events)
 
 
-def _readiness(live: LiveObject, step: Step | None, now: float, *, hidden: bool) -> dict[str, str]:
+def _readiness(live: LiveObject, step: Child | None, now: float, *, hidden: bool) -> dict[str, str]:
     if step is None:
         found, rule = readiness(live.body, now), rule_of(live.body, now)
     else:
@@ -143,18 +141,8 @@ async def _child_above(
 ) -> Identity | None:
     """The child of the parent that an object is below, None if it is below none."""
     uids = {child.uid: identity for identity, child in children.items()}
-    current: LiveObject | None = live
-    for _ in range(MAX_OWNERS):
-        if current is None:
-            return None
-        owners = sorted(current.owner_references, key=lambda each: not each.controller)
+    async for each in owner_chain(client, mapper, live):
+        owners = sorted(each.owner_references, key=lambda reference: not reference.controller)
         if above := next((uids[owner.uid] for owner in owners if owner.uid in uids), None):
             return above
-        if not owners:
-            return None
-        group, _version = split_api_version(owners[0].api_version)
-        owner = Identity(group, owners[0].kind, current.identity.namespace, owners[0].name)
-        current = await read(client, mapper, owner)
-        if current is not None and current.uid != owners[0].uid:
-            return None
     return None

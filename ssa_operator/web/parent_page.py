@@ -19,10 +19,10 @@ from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.kinds import Permission
 from ssa_operator.objects.labelled_graph import NodeKey, labelled_graph
 from ssa_operator.objects.source_location import location_data
+from ssa_operator.operator.preview import Preview
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.tools.command_target import FoundObject
 from ssa_operator.tools.graph.drawn_graph import is_hidden
-from ssa_operator.tools.plan.preview import Preview
 from ssa_operator.tools.tree.listings import Listings
 from ssa_operator.tools.tree.object_tree import object_tree
 from ssa_operator.web.looked_up import MayGet, looked_up, states_of

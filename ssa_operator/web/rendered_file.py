@@ -17,14 +17,14 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.secret_fields import HIDDEN
 from ssa_operator.objects.source_location import SourceLocation
+from ssa_operator.operator.preview import Planned, Preview
+from ssa_operator.reconcile.child import Child
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.reconcile.secrets.content_fields import fields_of, hidden_in_manifest, replaced
-from ssa_operator.reconcile.secrets.redacted_report import redacted_steps
-from ssa_operator.reconcile.step import Step
+from ssa_operator.reconcile.secrets.redacted_report import redacted_outcomes
 from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.rendering.yaml.to_yaml import yaml_lines
 from ssa_operator.tools.command_target import FoundObject
-from ssa_operator.tools.plan.preview import Planned, Preview
 from ssa_operator.web.looked_up import MayGet
 
 MAX_LINES = 2_000
@@ -70,8 +70,8 @@ def line_in(file: str, location: SourceLocation | None) -> int:
     return next((each.line for each in (location, *location.included_from) if each.file == file), 0)
 
 
-def _document(step: Step, planned: Planned, file: str, most: int) -> dict[str, Any]:
-    shown = redacted_steps([step], planned.secrets)[0]
+def _document(step: Child, planned: Planned, file: str, most: int) -> dict[str, Any]:
+    shown = redacted_outcomes([step], planned.secrets)[0]
     data: dict[str, Any] = {
         "kind": shown.identity.kind,
         "name": shown.identity.name,
@@ -81,7 +81,7 @@ def _document(step: Step, planned: Planned, file: str, most: int) -> dict[str, A
     return data | ({"message": shown.reason} if step.manifest is None and shown.reason else {})
 
 
-def _lines(step: Step, planned: Planned, file: str, most: int) -> Iterator[dict[str, Any]]:
+def _lines(step: Child, planned: Planned, file: str, most: int) -> Iterator[dict[str, Any]]:
     if step.manifest is None:
         return
     document = step.manifest.document

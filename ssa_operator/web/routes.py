@@ -50,6 +50,7 @@ from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.kinds import Permission
 from ssa_operator.operator.http import AccessControl, parent_of, read_permission
 from ssa_operator.operator.operator import Operator
+from ssa_operator.operator.preview import Preview
 from ssa_operator.operator.process.option_values import check_selector
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.operator.rollouts.folder_rollout import FolderRollout
@@ -59,7 +60,6 @@ from ssa_operator.operator.rollouts.rules import State
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.tools.command_target import FoundObject
-from ssa_operator.tools.plan.preview import Preview
 from ssa_operator.tools.tree.listings import Lists, Watches
 from ssa_operator.web.api_contact import ApiContact
 from ssa_operator.web.event_stream import PAUSE, EventStreams, Values, paced, pause_after
@@ -170,7 +170,7 @@ class WebView:
         self._assets = read_assets()
         client = operator.client
         self._client = DryRunClient(client.credentials)
-        self._preview = Preview(self._client, operator.shared, SYSTEM)
+        self._preview = Preview(self._client, operator.shared)
         self._dry_runs = asyncio.Semaphore(MAX_DRY_RUNS)
 
     async def __aenter__(self) -> Self:
@@ -377,7 +377,7 @@ class WebView:
             resources = await self.operator.mapper.resources()
             scoped = {resource.group_kind for resource in resources if not resource.namespaced}
             sample = sample_parent(parents)
-            graph = await self.operator.renderer.turns.in_thread(lambda: folder_graph(folder, sample, scoped))
+            graph = await self.operator.shared.cluster.turns.in_thread(lambda: folder_graph(folder, sample, scoped))
             known = self._graphs[folder.name] = (key, graph)
         return known[1]
 

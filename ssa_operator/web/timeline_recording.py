@@ -20,7 +20,7 @@ from ssa_operator.objects.field_set import changed_fields, path_text
 from ssa_operator.objects.live_object import HANDOVER_MANAGER, MANAGER, LiveObject
 from ssa_operator.operator.operator import Operator
 from ssa_operator.operator.workers import EndedReconcile
-from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.child import Child, Result
 from ssa_operator.reconcile.parent_records import rules as parent_records
 from ssa_operator.tools.tree.tree_view import conditions_of
 from ssa_operator.web.parent_page import key_of
@@ -90,7 +90,7 @@ class TimelineRecording:
 
     def _follow_children(self) -> None:
         """Listen to the caches of children that the operator has by now."""
-        for _, informer in self._operator.controllers.children.informers:
+        for informer in self._operator.controllers.children.informers.values():
             if informer.cache not in self._followed:
                 self._followed.add(informer.cache)
                 informer.cache.listen(self._child_changed)
@@ -139,10 +139,10 @@ def changes_by_others(old: LiveObject, new: LiveObject) -> Iterator[dict[str, An
             }
 
 
-def _done(outcome: Outcome) -> dict[str, Any]:
-    identity = outcome.step.identity
+def _done(outcome: Child) -> dict[str, Any]:
+    identity = outcome.identity
     data = {"result": outcome.result.value, "object": f"{identity.kind} {identity.name}", "child": key_of(identity)}
-    reason = outcome.message if outcome.result is Result.FAILED else outcome.step.reason
+    reason = outcome.message if outcome.result is Result.FAILED else outcome.reason
     return data | ({"reason": reason} if reason else {})
 
 

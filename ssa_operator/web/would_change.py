@@ -15,11 +15,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ssa_operator.operator.preview import Planned, Preview
+from ssa_operator.reconcile.child import Action
 from ssa_operator.reconcile.parent_state import Parents
-from ssa_operator.reconcile.step import Action
 from ssa_operator.tools.command_target import FoundObject
 from ssa_operator.tools.plan.changes import changes_data, parent_changes
-from ssa_operator.tools.plan.preview import Planned, Preview
 from ssa_operator.tools.plan.previews import NamedParent
 from ssa_operator.web.looked_up import MayGet
 from ssa_operator.web.parent_page import key_of, node_key

@@ -39,7 +39,6 @@ from ssa_operator.objects.messages import near_names
 from ssa_operator.objects.readiness import readiness
 from ssa_operator.objects.source_location import parse_field
 from ssa_operator.reconcile.child_memory import ChildMemories, ChildMemory
-from ssa_operator.reconcile.feedback_loops.rules import follows_others
 from ssa_operator.reconcile.field_conflicts.history import ConflictPolicy
 from ssa_operator.reconcile.field_conflicts.requests import observe_foreign_changes
 from ssa_operator.reconcile.field_conflicts.rules import AppliedChildren, find_field_changes, observe_conflicts
@@ -47,7 +46,7 @@ from ssa_operator.reconcile.parent_view import ParentView
 from ssa_operator.reconcile.recreate.rules import TrialManifest, refusal_is_about_trial
 from ssa_operator.reconcile.render_moment import RenderMoment
 from ssa_operator.reconcile.render_turns import RenderTurns
-from ssa_operator.reconcile.resync.unchanged import ApplyRecord, is_counted_as_change, is_same_apply
+from ssa_operator.reconcile.resync.unchanged import ApplyRecord, is_counted_as_change, is_same_apply, is_untouched
 from ssa_operator.rendering.folder.loaded_folders import Folder, load_all
 from ssa_operator.rendering.render import render
 from ssa_operator.schema.string_formats import is_format
@@ -199,7 +198,7 @@ def reverted(applied: LiveObject, changed: LiveObject) -> None:
     """What a reconcile compares after the apply that reverts a change."""
     is_same_apply(changed, applied)
     is_counted_as_change(changed, applied)
-    follows_others(ApplyRecord(digest=b"", applied=applied), changed, applied)
+    is_untouched(ApplyRecord(digest=b"", applied=applied), changed)
 
 
 def decode_or_none(text: str) -> object:

@@ -16,6 +16,9 @@ from tests.cli import preloaded
 from tests.operator.harness import PATIENCE, ROOT
 from tests.secret_contents import OUTPUTS
 
+ALONE = "--api-server=never"
+"""Of a `check` that starts no API server, as nearly all tests want it."""
+
 SIGINT = signal.SIG_DFL
 """What SIGINT does to a command before it has a handler of its own."""
 
@@ -59,8 +62,10 @@ class Command:
 
 async def run(*arguments: str, stdin: str = "", output: str = "", **environment: str) -> tuple[int, str, str]:
     """Exit code, standard output and standard error of a command that ends by itself, run in the checkout. With
-    `output`, its standard output is this device.
+    `output`, its standard output is this device. A `check` asks no API server, unless the arguments say so.
     """
+    if arguments[:1] == ("check",) and not any(each.startswith("--api-server") for each in arguments):
+        arguments = (*arguments, ALONE)
     if any(name.startswith("PYTHON") for name in environment):
         # Python reads its own variables when it starts.
         process = await _start(arguments, environment)

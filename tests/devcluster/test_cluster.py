@@ -356,8 +356,8 @@ async def test_the_start_chooses_other_ports_if_another_process_takes_one(
     state: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken = int(cluster.url.rpartition(":")[2])
-    choices = iter([replace(clusters._free_ports(), etcd=taken), clusters._free_ports()])
-    monkeypatch.setattr(clusters, "_free_ports", choices.__next__)
+    choices = iter([replace(clusters.free_ports(), etcd=taken), clusters.free_ports()])
+    monkeypatch.setattr(clusters, "free_ports", choices.__next__)
     steps: list[Progress] = []
     started = await clusters.start(ClusterSpec(name="own", nodes=1), steps.append)
     assert any("choosing other ports" in step.message for step in steps)

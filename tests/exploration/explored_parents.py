@@ -33,7 +33,7 @@ from ssa_operator.objects.manifest import group_kind
 from ssa_operator.objects.readiness import ReadinessState
 from ssa_operator.objects.render_result import Document
 from ssa_operator.operator.shared_informers import ParentError
-from ssa_operator.reconcile.outcome import Result
+from ssa_operator.reconcile.child import Result
 from ssa_operator.reconcile.reconciler import Reconciled
 from ssa_operator.reconcile.secrets.content_fields import fields_of_child
 from ssa_operator.reconcile.secrets.redacted_report import crash_text
@@ -264,8 +264,9 @@ class ExploredParents:
         parent = self._parents.parents.get(explored.key)
         if parent is None:
             return Settled(phase=Phase.REFUSED, message="")
-        observed, rendered, plan, secrets = await self._parents.planned(explored.key)
-        steps = {step.identity: step for step in plan.steps}
+        planned = await self._parents.planned(explored.key)
+        observed, rendered, secrets = planned.observed, planned.rendered, planned.secrets
+        steps = {step.identity: step for step in planned.plan.steps}
         names = Names.of(parent.live, own_name=not subject.namespaced)
         children = {}
         for live in observed.children.own:
@@ -273,14 +274,14 @@ class ExploredParents:
                 children[live.identity] = child_state(live, fields_of_child(live.identity, steps, secrets), names)
         report = parent.report
         outcomes = report.outcomes if report is not None else ()
-        claimed = any(outcome.step.claimed_by_other for outcome in outcomes)
+        claimed = any(outcome.claimed_by_other for outcome in outcomes)
         timed = rendered.changed_by_time or rendered.again_at is not None
         return Settled(
             phase=Phase.READY if parent.ready else Phase.FAILED if parent.failed else Phase.UNREADY,
             message=names.text(parent.state),
             children=tuple(children.values()),
             identities={identity: child.name for identity, child in children.items()},
-            failed=frozenset(each.step.identity for each in outcomes if each.result is Result.FAILED),
+            failed=frozenset(each.identity for each in outcomes if each.result is Result.FAILED),
             rendered=frozenset(identity for identity, step in steps.items() if step.location is not None),
             unnamed=unnamed_failures(report) if report is not None and parent.failed else (),
             once_unready=_is_once_unready(report) if report is not None else False,
@@ -298,7 +299,7 @@ class ExploredParents:
             explored.crash = crash_text(done.error, reads_secrets=done.state.secrets.read)
         for outcome in done.report.outcomes if done.report is not None else ():
             if outcome.result in _WRITES:
-                identity = outcome.step.identity
+                identity = outcome.identity
                 explored.writes[identity] = explored.writes.get(identity, 0) + 1
                 explored.again[identity] = outcome.result.value
         explored.event.set()
@@ -350,9 +351,9 @@ class ExploredParents:
 def _is_once_unready(report: Report) -> bool:
     unready = {child.identity for child in report.children if child.readiness.state is not ReadinessState.CURRENT}
     return any(
-        outcome.step.identity in unready
-        and outcome.step.manifest is not None
-        and outcome.step.manifest.instructions.apply is not ApplyPolicy.ALWAYS
+        outcome.identity in unready
+        and outcome.manifest is not None
+        and outcome.manifest.instructions.apply is not ApplyPolicy.ALWAYS
         for outcome in report.outcomes
     )
 

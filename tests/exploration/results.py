@@ -30,7 +30,7 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.secret_fields import HIDDEN
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text, location_data
-from ssa_operator.reconcile.outcome import Result
+from ssa_operator.reconcile.child import Result
 from ssa_operator.reconcile.secrets.content_fields import ContentFields, hidden_in_live, prefix_of
 from ssa_operator.reconcile.status.report import Report
 from tests.exploration.spec_changes import SpecChange
@@ -318,7 +318,7 @@ def own_failure(state: Settled, step: int) -> Failure | None:
 
 def unnamed_failures(report: Report) -> tuple[str, ...]:
     """What the status of a failed parent should name and doesn't."""
-    failed = [outcome.step.identity for outcome in report.outcomes if outcome.result is Result.FAILED]
+    failed = [outcome.identity for outcome in report.outcomes if outcome.result is Result.FAILED]
     reported = {child.identity for child in report.children if child.failed and child.readiness.message}
     unnamed = [str(identity) for identity in failed if identity not in reported]
     message = report.verdict.message

@@ -9,7 +9,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from ssa_operator.informers import child_informers
+from ssa_operator.informers import informer
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.watch.reflector import ReflectorState
 from ssa_operator.objects.identity import GroupKind
@@ -92,14 +92,16 @@ async def until_forbidden(running: Running, namespace: str) -> None:
 async def end_watches(running: Running, namespace: str) -> None:
     """End the operator's watches of a namespace, which it opens again."""
     controllers = running.operator.controllers
-    of_parents = [(each.reflectors, each.tasks) for each in controllers.folders.values()]
-    of_children = [(each.reflectors, each.tasks) for _, each in controllers.children.informers]
-    for reflectors, tasks in (*of_parents, *of_children):
-        for at, reflector in enumerate(reflectors):
+    for parents in controllers.folders.values():
+        for at, reflector in enumerate(parents.reflectors):
             if reflector.scope.namespace == namespace:
-                tasks[at].cancel()
-                await asyncio.gather(tasks[at], return_exceptions=True)
-                tasks[at] = asyncio.create_task(reflector.run())
+                parents.tasks[at].cancel()
+                await asyncio.gather(parents.tasks[at], return_exceptions=True)
+                parents.tasks[at] = asyncio.create_task(reflector.run())
+    for scope, watch in controllers.children.informers.items():
+        if scope.namespace == namespace:
+            await watch.stop()
+            watch.task = asyncio.create_task(watch.reflector.run())
 
 
 @pytest.mark.exhaustive
@@ -235,7 +237,7 @@ async def test_a_child_of_a_kind_that_can_not_be_read_at_the_start_is_pruned_onc
 async def test_a_watch_that_no_parent_needs_any_more_stops(
     desk: Desk, other: Desk, operate: Operate, templates: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(child_informers, "GRACE_PERIOD", 0.0)
+    monkeypatch.setattr(informer, "GRACE_PERIOD", 0.0)
     only(templates, map=MAP, word=map_template("word", v="'x'"))
     (templates / ECHOES / "_settings.yaml").write_text("clusterScope: true\n")
     await desk.kubectl("create", "namespace", other.namespace)
@@ -261,4 +263,4 @@ async def test_a_watch_that_no_parent_needs_any_more_stops(
 def maps_watched(running: Running) -> dict[str, asyncio.Task[None]]:
     """The watches of children that are ConfigMaps, by namespace."""
     informers, kind = running.operator.controllers.children.informers, GroupKind("", "ConfigMap")
-    return {scope.namespace: informer.tasks[0] for scope, informer in informers if scope.kind == kind}
+    return {scope.namespace: each.task for scope, each in informers.items() if scope.kind == kind}

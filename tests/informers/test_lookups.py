@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import pytest
 from msgspec.structs import replace
 
-from ssa_operator.informers import lookups
+from ssa_operator.informers import informer, lookups
 from ssa_operator.informers.crds import RESOURCE, CRDInformer
 from ssa_operator.informers.lookups import LookupInformers
 from ssa_operator.informers.watch_scopes import NARROW_WATCHES_LIMIT
@@ -466,7 +466,7 @@ async def test_a_wider_watch_that_was_forbidden_is_used_once_it_is_allowed(
 
 @pytest.mark.exhaustive
 async def test_an_unused_watch_is_stopped(start: Start, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookups, "GRACE_PERIOD", 0.1)
+    monkeypatch.setattr(informer, "GRACE_PERIOD", 0.1)
     running = await start(a=map_template("out", v="lookup('v1', 'ConfigMap', name ~ '-in').data.v"))
     await desk.apply(*(config_map(f"{name}-in", v="1") for name in ("one", "two")), echo("one"), echo("two"))
     for name in ("one", "two"):

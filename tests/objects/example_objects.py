@@ -14,11 +14,10 @@ from ssa_operator.objects.manifest import Manifest, Rules, manifest
 from ssa_operator.objects.parent_settings import ParentSettings
 from ssa_operator.objects.render_result import Document, Rendered
 from ssa_operator.objects.source_location import FieldPath, SourceLocation
+from ssa_operator.reconcile.child import Action
 from ssa_operator.reconcile.child_memory import ChildMemories, ChildMemory
-from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents
+from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents, RenderHistory
 from ssa_operator.reconcile.plan import Plan
-from ssa_operator.reconcile.render_history import RenderHistory
-from ssa_operator.reconcile.step import Action
 
 PARENT_UID = "11111111-0000-0000-0000-000000000000"
 OTHER_UID = "22222222-0000-0000-0000-000000000000"
@@ -104,7 +103,7 @@ _GROUPS = {
 _ROWS = {
     "apply_records": "applied",
     "conflicts": "conflict",
-    "feedback_loops": "loop",
+    "feedback_loops": "changes",
     "recreations": "recreation",
     "shown_warnings": "warned",
 }
@@ -145,7 +144,7 @@ def observed(*own: LiveObject, others: tuple[LiveObject, ...] = (), **changes: A
             if field.name in changes:
                 groups[name][field.name] = changes.pop(field.name)
     values: dict[str, Any] = {name: group(**groups[name]) for name, group in _GROUPS.items()}
-    promises = {*_ROWS, "renames", "follow_ups"} & changes.keys()
+    promises = {*_ROWS, "new_names", "follows"} & changes.keys()
     values["memory"] = memories(**{name: changes.pop(name) for name in promises})
     return Observed(**({"parent": parent()} | values | changes))
 

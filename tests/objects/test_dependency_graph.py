@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ssa_operator.objects.annotations import Reference
 from ssa_operator.objects.cluster_view import Lookup
-from ssa_operator.objects.dependency_graph import components, cycles, graph, waves
+from ssa_operator.objects.dependency_graph import cycles, graph, waves
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.render_result import Dependency
 from ssa_operator.objects.source_location import SourceLocation
@@ -118,14 +118,3 @@ def test_two_manifests_of_one_kind_and_name_are_told_apart() -> None:
 def test_a_required_child_that_is_not_in_the_graph_is_listed() -> None:
     found = graph([(JOB, uses("Secret/nope", "Secret/c")), (FREE, ())])
     assert found.elsewhere == {JOB: (Reference("Secret", "nope"),)}
-
-
-@given(edges, st.lists(st.sampled_from(NODES)))
-def test_two_nodes_are_in_one_component_if_each_depends_on_the_other(given: Edges, start: list[int]) -> None:
-    nodes = {*start}.union(*(reaches(given, node) for node in start))
-    found = components(start, given)
-    assert found.keys() == {node for node in nodes if node in reaches(given, node)}
-    assert all(
-        (found[one] == found[other]) == (one in reaches(given, other) and other in reaches(given, one))
-        for one, other in itertools.product(found, repeat=2)
-    )

@@ -23,19 +23,18 @@ from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.suspected_parents import ParentFile, Suspect, SuspectedParents, Version
 from ssa_operator.operator.workers import DENIED_RETRIES, Workers
-from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.parent_state import Parents, ParentState
 from ssa_operator.reconcile.reconciler import Reconciled, Reconciler
 from ssa_operator.reconcile.settings import ApplyMode
 from ssa_operator.reconcile.status.child_status import ChildStatus
 from ssa_operator.reconcile.status.report import Report
 from ssa_operator.reconcile.status.verdict import Verdict
-from ssa_operator.reconcile.step import Action, Step
 from ssa_operator.rendering.folder.loaded_folders import Folder, load
 from tests.kube.fakes import StillClock
 
 KEY = ParentKey("echoes.example.com", "default", "x")
-STEP = Step(action=Action.KEEP, identity=Identity("", "ConfigMap", "default", "a"))
+STEP = Child(action=Action.KEEP, identity=Identity("", "ConfigMap", "default", "a"))
 TEMPLATES = Path(__file__).parent.parent.parent / "templates"
 
 
@@ -57,7 +56,7 @@ class Scripted:
         metadata = {"namespace": KEY.namespace, "name": KEY.name, "uid": "1"}
         self._parent = LiveObject.of({"apiVersion": "example.com/v1", "kind": "Echo", "metadata": metadata})
 
-    def reports(self, *outcomes: Outcome, again_at: float | None = None) -> None:
+    def reports(self, *outcomes: Child, again_at: float | None = None) -> None:
         """From now on the report has these outcomes, and asks for a render at this moment."""
         retryable = any(outcome.retryable or outcome.denied for outcome in outcomes)
         retry_after = max((outcome.retry_after for outcome in outcomes), default=0.0)
@@ -101,7 +100,7 @@ class Scripted:
         return Reconciled(state=replace(state, status=replace(state.status, deferred=None)))
 
 
-def report(*outcomes: Outcome) -> Report:
+def report(*outcomes: Child) -> Report:
     children = tuple(
         ChildStatus(
             identity=Identity("", "ConfigMap", "default", name), uid=name, readiness=Readiness(ReadinessState.CURRENT)
@@ -159,7 +158,7 @@ def due(queue: Queue[ParentKey], cause: Cause) -> float:
     return queue._state._delayed[KEY, cause][0]
 
 
-def scripted(*outcomes: Outcome, complete: bool = True) -> Scripted:
+def scripted(*outcomes: Child, complete: bool = True) -> Scripted:
     return Scripted(load(TEMPLATES).folders[KEY.folder], replace(report(*outcomes), complete=complete))
 
 
@@ -199,7 +198,7 @@ async def test_a_resync_together_with_a_change_of_the_parent_costs_nothing_of_th
 
 
 async def test_no_resync_begins_within_the_pause_that_the_api_server_asked_for() -> None:
-    busy = Outcome(step=STEP, result=Result.FAILED, retryable=True, retry_after=60.0)
+    busy = replace(STEP, result=Result.FAILED, retryable=True, retry_after=60.0)
     script, queue = scripted(), Queue[ParentKey](lambda: 0.0)
     async with working(script, queue) as reconcile:
         await reconcile(Cause.PARENT)
@@ -212,7 +211,7 @@ async def test_no_resync_begins_within_the_pause_that_the_api_server_asked_for()
 
 
 async def test_denied_children_are_retried_at_a_common_rate() -> None:
-    denied = Outcome(step=STEP, result=Result.FAILED, denied=True)
+    denied = replace(STEP, result=Result.FAILED, denied=True)
     script, queue = scripted(), Queue[ParentKey](lambda: 0.0)
     script.reports(denied)
     pauses = []
@@ -227,7 +226,7 @@ async def test_denied_children_are_retried_at_a_common_rate() -> None:
 
 
 async def test_a_failure_that_passes_is_retried_at_no_common_rate() -> None:
-    failed = Outcome(step=STEP, result=Result.FAILED, retryable=True)
+    failed = STEP.ended(Result.FAILED, retryable=True)
     script, queue = scripted(), Queue[ParentKey](lambda: 0.0)
     script.reports(failed)
     async with working(script, queue) as reconcile:
@@ -239,7 +238,7 @@ async def test_a_failure_that_passes_is_retried_at_no_common_rate() -> None:
 
 
 async def test_the_pauses_of_a_denied_child_grow_and_begin_anew_once_another_child_was_created() -> None:
-    denied = Outcome(step=STEP, result=Result.FAILED, denied=True)
+    denied = replace(STEP, result=Result.FAILED, denied=True)
     script, queue, clock = scripted(), Queue[ParentKey](lambda: 0.0), StillClock(chance=0.0)
     script.reports(denied)
     async with working(script, queue, clock=clock) as reconcile:
@@ -247,7 +246,7 @@ async def test_the_pauses_of_a_denied_child_grow_and_begin_anew_once_another_chi
             queue.cancel(KEY, Cause.RETRY)
             await reconcile(Cause.CHILD)
             assert due(queue, Cause.RETRY) == BACKOFF_BASE * 2**failures
-        script.reports(denied, Outcome(step=STEP, result=Result.CREATED))
+        script.reports(denied, STEP.ended(Result.CREATED))
         queue.cancel(KEY, Cause.RETRY)
         await reconcile(Cause.CHILD)
         assert due(queue, Cause.RETRY) == BACKOFF_BASE
@@ -289,7 +288,7 @@ async def test_a_wall_clock_that_is_set_delays_no_resync(stepped: float) -> None
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("stepped", [-HOUR, HOUR])
 async def test_a_wall_clock_that_is_set_delays_no_retry_of_a_denied_child(stepped: float) -> None:
-    denied = Outcome(step=STEP, result=Result.FAILED, denied=True)
+    denied = replace(STEP, result=Result.FAILED, denied=True)
     script, queue, clock = scripted(), Queue[ParentKey](lambda: 0.0), StillClock(chance=0.0)
     script.reports(denied)
     async with working(script, queue, clock=clock) as reconcile:
@@ -302,7 +301,7 @@ async def test_a_wall_clock_that_is_set_delays_no_retry_of_a_denied_child(steppe
 
 
 async def test_the_outcomes_of_a_reconcile_are_not_remembered() -> None:
-    script, queue = scripted(Outcome(step=STEP, result=Result.UNCHANGED)), Queue[ParentKey](lambda: 0.0)
+    script, queue = scripted(STEP.ended(Result.UNCHANGED)), Queue[ParentKey](lambda: 0.0)
     await reconciled(script, queue, Cause.PARENT)
     assert script.known.status.report == report()
 
@@ -336,8 +335,8 @@ REFUSED = ApiError("apply of Echo", ErrorStatus(code=422, reason="Invalid", mess
 @pytest.mark.parametrize("refusal", [None, REFUSED])
 async def test_a_refused_status_cancels_neither_the_time_of_a_report_nor_its_retry(refusal: ApiError | None) -> None:
     for outcome, again_at, expected in (
-        (Outcome(step=STEP, result=Result.UNCHANGED), 1060.0, 60.0),
-        (Outcome(step=STEP, result=Result.FAILED, retryable=True, retry_after=7.0), None, 7.0),
+        (STEP.ended(Result.UNCHANGED), 1060.0, 60.0),
+        (replace(STEP, result=Result.FAILED, retryable=True, retry_after=7.0), None, 7.0),
     ):
         script, queue = scripted(outcome), Queue[ParentKey](lambda: 0.0)
         script.reports(outcome, again_at=again_at)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -10,23 +11,38 @@ from msgspec.structs import replace
 
 from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.errors import ApiError, ErrorStatus, Unreachable
+from ssa_operator.kube.clock import SYSTEM
+from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile import document_steps
 from ssa_operator.reconcile.act import act, run_all
-from ssa_operator.reconcile.cluster_access import ClusterAccess, Unguarded
+from ssa_operator.reconcile.child import Action, Child, Result
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.decide import decide_step
 from ssa_operator.reconcile.finalization.rules import advances_deletion
 from ssa_operator.reconcile.observed import Observed
-from ssa_operator.reconcile.outcome import Result
+from ssa_operator.reconcile.parent_records.rules import ParentRecords
+from ssa_operator.reconcile.parent_state import ParentState
 from ssa_operator.reconcile.plan import Plan, make_plan
-from ssa_operator.reconcile.step import Action, Step
 from tests.objects.example_objects import child, config_map, observed, rendered
+
+
+def acting(cluster: object) -> Reconcile:
+    """A reconcile with this cluster, whose client it is, too."""
+    return Reconcile(
+        cluster=cast("Any", cluster),
+        client=cast("Any", cluster),
+        parent=cast("Any", SimpleNamespace(live=child())),
+        records=ParentRecords(),
+        state=ParentState(),
+        causes=Cause.PARENT,
+    )
 
 
 class Broken:
     """The children of a cluster whose second request meets a bug; the first one is refused after it."""
 
-    guard = Unguarded()
+    clock = SYSTEM
 
     def __init__(self) -> None:
         self.children = self
@@ -44,7 +60,7 @@ class Broken:
 
 async def test_a_bug_that_one_child_meets_fails_that_child_alone(caplog: pytest.LogCaptureFixture) -> None:
     plan = make_plan(observed(), rendered(config_map("a"), config_map("b")))
-    one, other = await act(plan, cast("ClusterAccess", Broken()), 0.0)
+    one, other = await act(plan, acting(Broken()))
     assert one.message == "the cluster serves no ConfigMap"
     assert (other.result, other.retryable) == (Result.FAILED, True)
     assert other.message.endswith("a bug in ssa-operator (RuntimeError); its log has the traceback")
@@ -55,13 +71,13 @@ async def test_the_log_of_a_bug_quotes_no_value_of_a_parent_that_is_a_secret(cap
     plan = make_plan(observed(), rendered(config_map("a"), config_map("b")))
     secret = LiveObject.of({**plan.observed.parent.body, "apiVersion": "v1", "kind": "Secret"})
     plan = replace(plan, observed=replace(plan.observed, parent=secret))
-    await act(plan, cast("ClusterAccess", Broken()), 0.0)
+    await act(plan, acting(Broken()))
     assert "RuntimeError" in caplog.text
     assert "RuntimeError: canary" not in caplog.text  # a line of the code may be shown
 
 
 async def test_a_bug_of_planning_one_child_fails_that_child_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    def decide(view: Observed, step: Step) -> Step:
+    def decide(view: Observed, step: Child) -> Child:
         if step.identity.name == "b":
             raise RecursionError
         return decide_step(view, step)
@@ -69,7 +85,7 @@ async def test_a_bug_of_planning_one_child_fails_that_child_alone(monkeypatch: p
     monkeypatch.setattr(document_steps, "decide_step", decide)
     plan = make_plan(observed(), rendered(config_map("a"), config_map("b")))
     assert [(step.identity.name, step.action) for step in plan.steps] == [("a", Action.APPLY), ("b", Action.REFUSE)]
-    _, outcome = await act(replace(plan, steps=(plan.steps[1],) * 2), cast("ClusterAccess", Broken()), 0.0)
+    _, outcome = await act(replace(plan, steps=(plan.steps[1],) * 2), acting(Broken()))
     assert "(RecursionError)" in outcome.message
 
 
@@ -77,8 +93,7 @@ class Lagging:
     """The children of a cluster that no longer has what the cache shows, and the client that learns of it."""
 
     def __init__(self, *, refusal: Exception, known: bool) -> None:
-        self.children, self.client, self.former = self, self, frozenset[str]()
-        self.dry_run, self.guard = False, Unguarded()
+        self.children, self.dry_run, self.clock = self, False, SYSTEM
         self._refusal = refusal
         self._known = known
 
@@ -108,9 +123,9 @@ class Lagging:
 async def test_a_deletion_that_fails_because_the_cache_is_behind_is_retried_after_a_backoff(
     refusal: Exception, known: bool, words: str
 ) -> None:
-    step = Step(action=Action.PRUNE, identity=child().identity, live=child(), reason="is no longer rendered")
+    step = Child(action=Action.PRUNE, identity=child().identity, live=child(), reason="is no longer rendered")
     plan = Plan(steps=(step,), rendered=rendered(), observed=observed())
-    (outcome,) = await act(plan, cast("ClusterAccess", Lagging(refusal=refusal, known=known)), 0.0)
+    (outcome,) = await act(plan, acting(Lagging(refusal=refusal, known=known)))
     assert (outcome.result, outcome.retryable) == (Result.WAITING, True)
     assert words in outcome.message
     assert not advances_deletion([outcome], 0.0)

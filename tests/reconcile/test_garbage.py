@@ -14,9 +14,10 @@ import pytest
 from ssa_operator.kube.api.errors import ApiError, ErrorStatus
 from ssa_operator.operator.permissions.requests import PermissionReviewer
 from ssa_operator.operator.queue import FEW_DEADLINES
+from ssa_operator.reconcile import reconciler
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.status.report import Report
-from ssa_operator.reconcile.status.requests import Publisher
+from ssa_operator.reconcile.status.requests import publish
 from tests.operator.harness import ECHOES, Desk, Operate, echo, holds, map_template, only
 
 pytestmark = pytest.mark.cluster
@@ -72,19 +73,18 @@ async def test_a_reconcile_that_ends_with_an_error_leaves_nothing_in_reference_c
     desk: Desk, operate: Operate, templates: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused: list[str] = []
-    publish = Publisher.publish
 
-    async def conflicting(self: Publisher, reconcile: Reconcile, report: Report) -> Report:
+    async def conflicting(reconcile: Reconcile, report: Report) -> Report:
         if not refused:
             refused.append(reconcile.parent.live.identity.name)
             raise ApiError("apply of the status", ErrorStatus(code=409, reason="Conflict", message="changed"))
-        return await publish(self, reconcile, report)
+        return await publish(reconcile, report)
 
     only(templates, a=map_template("a", v="spec.replicas | string"))
     async with operate() as running:
         await desk.apply_until_ready(echo("web", 1))
         await running.reconciled(1)
-        monkeypatch.setattr(Publisher, "publish", conflicting)
+        monkeypatch.setattr(reconciler, "publish", conflicting)
         with counted_garbage() as left:
             await desk.apply(echo("web", 2))
             await desk.until("configmaps", "web-a", holds(v="2"))

@@ -17,15 +17,12 @@ from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.merge_keys import MERGE_KEYS, IndexedBody, ListIndex
 from ssa_operator.objects.messages import NEAR_LENGTH, near_names
 from ssa_operator.objects.status_diff import differs
-from ssa_operator.reconcile.adoption.rules import adopt_fields_patch, without_former_fields
-from ssa_operator.reconcile.feedback_loops.rules import follows_others
+from ssa_operator.reconcile.adoption import adopt_fields_patch, without_former_fields
+from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.field_changes import field_changes, left_fields
 from ssa_operator.reconcile.field_conflicts.rules import find_field_changes
 from ssa_operator.reconcile.merged_outcomes import merged
-from ssa_operator.reconcile.outcome import Outcome, Result
-from ssa_operator.reconcile.resync.unchanged import ApplyRecord
-from ssa_operator.reconcile.secrets.masked_object import Mask
-from ssa_operator.reconcile.step import Action, Step
+from ssa_operator.reconcile.secrets.content_fields import Mask
 from ssa_operator.schema.schema_validation import validate
 from ssa_operator.tools.plan.object_changes import object_changes
 from tests.instruction_counts import is_linear
@@ -104,11 +101,6 @@ def conflict(count: int) -> Work:
     return partial(find_field_changes, one.own_entry(), one, other)
 
 
-def loop(count: int) -> Work:
-    one, other = before(count), after(count)
-    return partial(follows_others, ApplyRecord(digest=b"", applied=one), other, one)
-
-
 def attributed(count: int) -> Work:
     return partial(attribute, after(count), rendered(count))
 
@@ -122,8 +114,8 @@ def left(count: int) -> Work:
 
 
 def shown(count: int) -> Work:
-    step = Step(action=Action.APPLY, identity=before(1).identity, manifest=rendered(count), live=after(count))
-    outcome = Outcome(step=step, result=Result.CONFIGURED, live=before(count))
+    step = Child(action=Action.APPLY, identity=before(1).identity, manifest=rendered(count), live=after(count))
+    outcome = step.ended(Result.CONFIGURED, live=before(count))
     return partial(object_changes, [outcome], Mask(salt=b"salt"))
 
 
@@ -155,7 +147,7 @@ def status(count: int) -> Work:
     return partial(differs, parent, wanted)
 
 
-STEPS = [lost, changed, conflict, loop, attributed, differences, left, shown, offline, adopted, patched, status]
+STEPS = [lost, changed, conflict, attributed, differences, left, shown, offline, adopted, patched, status]
 
 
 @pytest.mark.more_cases
@@ -189,7 +181,7 @@ def test_each_manager_costs_as_much_as_it_owns(prepare: Callable[[int], Work]) -
     assert is_linear(prepare, small=30)
 
 
-@pytest.mark.parametrize("prepare", [conflict, loop, differences, left], ids=lambda step: step.__name__)
+@pytest.mark.parametrize("prepare", [conflict, differences, left], ids=lambda step: step.__name__)
 def test_each_tree_of_fields_is_decoded_once(prepare: Callable[[int], Work], monkeypatch: pytest.MonkeyPatch) -> None:
     work, decoded = prepare(3), list[bytes]()
     decode = field_set._decode

@@ -13,13 +13,10 @@ from ssa_operator.objects.cluster_view import Lookup, Query, Selection
 from ssa_operator.objects.dependency_graph import graph
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.render_result import Dependency, Rendered, RenderProblem, StatusFields
-from ssa_operator.reconcile.child_memory import ChildMemories
-from ssa_operator.reconcile.feedback_loops.rules import loops_after, reads_by_name
-from ssa_operator.reconcile.observed import Observed
+from ssa_operator.reconcile.child import Child, Result
+from ssa_operator.reconcile.observed import Observed, RenderHistory
 from ssa_operator.reconcile.ordering import inputs_changed
-from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.plan import Plan, make_plan, render_history_after
-from ssa_operator.reconcile.render_history import RenderHistory
 from ssa_operator.reconcile.status.previous_status import KEPT_UNTIL, reported_successors
 from ssa_operator.reconcile.status.report import make_report
 from tests.instruction_counts import is_linear
@@ -34,7 +31,7 @@ from tests.objects.example_objects import (
     rendered,
 )
 
-Step = Callable[[], object]
+Work = Callable[[], object]
 
 
 def one(number: int) -> Query:
@@ -72,9 +69,9 @@ def pairs(count: int, query: Callable[[int], Query] = one, *, awaited: bool = Tr
     return Rendered(documents=tuple(documents), queries=tuple(query(number) for number in range(count)), digest="t1")
 
 
-def outcomes_of(plan: Plan, present: Sequence[LiveObject], result: Result) -> tuple[Outcome, ...]:
+def outcomes_of(plan: Plan, present: Sequence[LiveObject], result: Result) -> tuple[Child, ...]:
     by_identity = {live.identity: live for live in present}
-    return tuple(Outcome(step=step, result=result, live=by_identity.get(step.identity)) for step in plan.steps)
+    return tuple(step.ended(result, live=by_identity.get(step.identity)) for step in plan.steps)
 
 
 def test_children_that_are_renamed_are_planned() -> None:
@@ -82,7 +79,7 @@ def test_children_that_are_renamed_are_planned() -> None:
 
 
 def test_children_that_are_renamed_again_while_their_successors_are_not_ready_are_planned() -> None:
-    def prepare(count: int) -> Step:
+    def prepare(count: int) -> Work:
         history = render_history_after(make_plan(*renamed(count)), RenderHistory(applied_digest="t1"), complete=False)
         return partial(make_plan, *renamed(count, history))
 
@@ -103,7 +100,7 @@ def test_children_that_an_earlier_process_kept_share_the_names_of_what_replaces_
 
 
 def test_children_that_wait_for_others_are_planned_and_reported() -> None:
-    def prepare(count: int) -> Step:
+    def prepare(count: int) -> Work:
         seen, results = observed(), pairs(count)
 
         def step() -> None:
@@ -116,7 +113,7 @@ def test_children_that_wait_for_others_are_planned_and_reported() -> None:
 
 
 def test_children_that_wait_for_what_other_templates_failed_to_render_are_planned() -> None:
-    def prepare(count: int) -> Step:
+    def prepare(count: int) -> Work:
         documents = pairs(count).documents[count:]
         problems = tuple(RenderProblem("no", of=(config_map_identity(f"new-{number}"),)) for number in range(count))
         return partial(make_plan, observed(), Rendered(documents=documents, problems=problems))
@@ -125,7 +122,7 @@ def test_children_that_wait_for_what_other_templates_failed_to_render_are_planne
 
 
 def test_cycles_are_named() -> None:
-    def prepare(count: int) -> Step:
+    def prepare(count: int) -> Work:
         identities = [config_map_identity(f"{number}") for number in range(2 * count)]
         reads = [
             (Dependency(Reference("ConfigMap", f"{number ^ 1}"), awaited=True),) for number in range(len(identities))
@@ -138,31 +135,15 @@ def test_cycles_are_named() -> None:
 
 @QUERIES
 def test_what_the_next_render_reads_is_found(query: Callable[[int], Query]) -> None:
-    def prepare(count: int) -> Step:
+    def prepare(count: int) -> Work:
         results, present = pairs(count, query), lives(count)
         plan = make_plan(observed(*present), results)
         # Nothing that a template reads has changed.
         changed = tuple(
             outcome
             for outcome in outcomes_of(plan, lives(count, "reader"), Result.CREATED)
-            if outcome.step.identity.name.startswith("reader")
+            if outcome.identity.name.startswith("reader")
         )
         return partial(inputs_changed, results, changed, 0.0)
-
-    assert is_linear(prepare)
-
-
-@QUERIES
-def test_feedback_loops_are_found(query: Callable[[int], Query]) -> None:
-    def prepare(count: int) -> Step:
-        results, present = pairs(count, query), (*lives(count), *lives(count, "reader"))
-        seen = observed(*present)
-        outcomes = outcomes_of(make_plan(seen, results), present, Result.CONFIGURED)
-
-        def step() -> None:
-            read_by = reads_by_name(results, {live.identity for live in present})
-            loops_after(ChildMemories(), outcomes, results, read_by, 0.0)
-
-        return step
 
     assert is_linear(prepare)

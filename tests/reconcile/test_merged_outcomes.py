@@ -10,7 +10,7 @@ from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.render_result import Wait
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.reconcile import merged_outcomes as offline
-from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.child import Child, Result
 from ssa_operator.reconcile.plan import Plan, make_plan
 from ssa_operator.reconcile.prune.deletions import deletions
 from ssa_operator.tools.schema_rules import bundled_schemas
@@ -23,7 +23,7 @@ def merged(live: LiveObject, manifest: Manifest) -> LiveObject:
     return offline.merged(live, manifest, IS_QUANTITY)
 
 
-def merged_outcomes(plan: Plan) -> tuple[Outcome, ...]:
+def merged_outcomes(plan: Plan) -> tuple[Child, ...]:
     return offline.merged_outcomes(plan, IS_QUANTITY, lambda _: lambda _: None)
 
 
@@ -107,7 +107,7 @@ def test_the_outcomes_are_those_of_the_plan() -> None:
         observed(same_live, child("changed", data={"a": "x"}), child("gone", uid="c-2"), child("two", uid="c-3")),
         rendered(config_map("same"), config_map("changed", data={"a": "new"}), config_map("new"), config_map("two")),
     )
-    found = {outcome.step.identity.name: outcome.result for outcome in merged_outcomes(plan)}
+    found = {outcome.identity.name: outcome.result for outcome in merged_outcomes(plan)}
     assert found["same"] is Result.UNCHANGED
     assert found["changed"] is Result.CONFIGURED
     assert found["new"] is Result.CREATED
@@ -118,7 +118,7 @@ def test_the_outcomes_are_those_of_the_plan() -> None:
 def test_what_is_kept_while_a_manifest_is_refused_counts_as_pruned() -> None:
     refused = config_map("refused", metadata={"namespace": "other"})
     plan = make_plan(observed(child("one"), child("gone", uid="c-2")), rendered(config_map("one"), refused))
-    found = {outcome.step.identity.name: outcome.result for outcome in merged_outcomes(plan)}
+    found = {outcome.identity.name: outcome.result for outcome in merged_outcomes(plan)}
     assert found["refused"] is Result.FAILED
     assert found["gone"] is Result.PRUNED
 
@@ -129,7 +129,7 @@ def test_what_waits_or_is_held_counts_as_pruned() -> None:
         make_plan(observed(child("old")), rendered(config_map(), waits=waits)),
         make_plan(observed(child("old"), applied_digest="t0"), rendered()),
     ):
-        (old,) = (each for each in merged_outcomes(plan) if each.step.identity.name == "old")
+        (old,) = (each for each in merged_outcomes(plan) if each.identity.name == "old")
         assert old.result is Result.PRUNED
-        assert "a template waits" in old.step.reason or "is held" in old.step.reason
+        assert "a template waits" in old.reason or "is held" in old.reason
         assert deletions(plan, merged_outcomes(plan)) == [config_map_identity("old")]

@@ -26,14 +26,13 @@ from ssa_operator.objects.render_result import (
     WaitTarget,
 )
 from ssa_operator.objects.source_location import SourceLocation
-from ssa_operator.reconcile.apply_once.rules import FinalState, OnceRecord
-from ssa_operator.reconcile.finalization.rules import DeletionContext, make_finalization
+from ssa_operator.reconcile.apply_once import FinalState, OnceRecord
+from ssa_operator.reconcile.child import Action, Child, FailureReason, Result
+from ssa_operator.reconcile.finalization.rules import make_finalization
 from ssa_operator.reconcile.ordering import depths, inputs_changed, stages, waiting_outcome
-from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.plan import Plan, make_plan
 from ssa_operator.reconcile.resync.unchanged import apply_record
 from ssa_operator.reconcile.status.report import Report, make_report
-from ssa_operator.reconcile.step import Action, FailureReason, Step
 from tests.objects.example_objects import (
     CONFIG_MAP,
     DEPLOYMENT,
@@ -70,8 +69,8 @@ def live_job(**status: Any) -> LiveObject:
     return LiveObject.of(job(metadata=metadata, status=status))
 
 
-def done(step: Step, live: LiveObject | None, result: Result = Result.UNCHANGED, **more: Any) -> dict[Any, Outcome]:
-    return {step.identity: Outcome(step=step, result=result, live=live, **more)}
+def done(step: Child, live: LiveObject | None, result: Result = Result.UNCHANGED, **more: Any) -> dict[Any, Child]:
+    return {step.identity: step.ended(result, live=live, **more)}
 
 
 COMPLETE = live_job(conditions=[{"type": "Complete", "status": "True"}])
@@ -108,7 +107,7 @@ def hook(body: dict[str, Any], *references: Reference) -> Document:
 def test_finalize_hooks_come_after_each_other_and_after_children_that_still_exist() -> None:
     hooks = (hook(job("backup"), Reference("ConfigMap", "settings")), hook(job("b"), Reference("Job", "backup")))
     seen = observed(child(), kinds=KINDS, parent=parent(deletionTimestamp="2026-01-01T00:00:00Z"))
-    steps = make_finalization(seen, Rendered(documents=hooks), DeletionContext(now=NOW)).plan.steps
+    steps = make_finalization(seen, Rendered(documents=hooks), NOW).plan.steps
     assert [depths(steps)[step.identity] for step in steps] == [1, 2, 0]
     outcomes = done(steps[2], child())
     assert waiting_outcome(steps[0], outcomes, NOW) is None
@@ -190,7 +189,7 @@ def read_by(*names: str | None, result: Result = Result.CREATED, live: LiveObjec
     own = dataclasses.replace(document(job()), dependencies=uses if "migrate" in names else ())
     rendered = Rendered(documents=(own,), waits=tuple(waits), queries=(MIGRATE,))
     (step,) = plan_of(document(job())).steps
-    return inputs_changed(rendered, (Outcome(step=step, result=result, live=live),), NOW)
+    return inputs_changed(rendered, (step.ended(result, live=live),), NOW)
 
 
 def test_another_reconcile_follows_one_that_changed_what_templates_read() -> None:
@@ -209,7 +208,7 @@ def test_no_reconcile_follows_one_that_changed_nothing_that_can_be_read() -> Non
 
 def test_a_child_that_is_read_unready_is_read_before_it_is_ready() -> None:
     (step,) = plan_of(document(job())).steps
-    outcome = Outcome(step=step, result=Result.CREATED, live=live_job())
+    outcome = step.ended(Result.CREATED, live=live_job())
     assert inputs_changed(Rendered(queries=(MIGRATE,), read_unready=frozenset({MIGRATE})), (outcome,), NOW)
     assert not inputs_changed(Rendered(queries=(MIGRATE,)), (outcome,), NOW)
     assert not inputs_changed(
@@ -229,7 +228,7 @@ def test_a_child_that_is_read_unready_is_read_before_it_is_ready() -> None:
 )
 def test_an_object_that_is_looked_up_is_read_too(query: Lookup | Selection, read: bool) -> None:
     (step,) = plan_of(document(job())).steps
-    outcome = Outcome(step=step, result=Result.CREATED, live=live_job())
+    outcome = step.ended(Result.CREATED, live=live_job())
     assert inputs_changed(Rendered(queries=(query,)), (outcome,), NOW) is read
 
 
@@ -240,12 +239,12 @@ def test_a_manifest_that_reads_its_own_object_is_rendered_again() -> None:
 
 def report(plan: Plan, *lives: LiveObject | None, results: tuple[Result, ...]) -> Report:
     """The report of a reconcile in which the first steps had these results, and the others followed them."""
-    outcomes: dict[Any, Outcome] = {}
+    outcomes: dict[Any, Child] = {}
     for step, live, result in zip(plan.steps, lives, results, strict=False):
         message = f"{step.identity} {step.reason}" if result is Result.FAILED else step.reason
         outcomes |= done(step, live, result, message=message, problem=step.problem)
     for step in plan.steps[len(results) :]:
-        outcomes |= {step.identity: waiting_outcome(step, outcomes, NOW) or Outcome(step=step, result=Result.CREATED)}
+        outcomes |= {step.identity: waiting_outcome(step, outcomes, NOW) or step.ended(Result.CREATED)}
     return make_report(parent(), plan, tuple(outcomes.values()), StatusFields(), NOW)
 
 
@@ -370,13 +369,13 @@ CREATION_ORDER = (
 """Kinds in the order in which new objects are applied. Neighbours may be applied at once."""
 
 
-def creation(group: str, kind: str, name: str = "a", *after: Identity, **fields: Any) -> Step:
+def creation(group: str, kind: str, name: str = "a", *after: Identity, **fields: Any) -> Child:
     identity = Identity(group=group, kind=kind, namespace="default", name=name)
     edges = tuple(Edge(each, Dependency(Reference(each.kind, each.name), awaited=True)) for each in after)
-    return replace(Step(action=Action.APPLY, identity=identity, after=edges), **fields)
+    return replace(Child(action=Action.APPLY, identity=identity, after=edges), **fields)
 
 
-def kinds_of(steps: list[Step]) -> list[list[str]]:
+def kinds_of(steps: list[Child]) -> list[list[str]]:
     return [[step.identity.kind for _, step in stage] for stage in stages(steps)]
 
 
@@ -423,7 +422,7 @@ def test_a_workload_does_not_wait_for_a_secret_that_reads_another_workload() -> 
 def test_each_step_comes_after_its_dependencies_and_before_all_prunes(
     given_steps: list[tuple[tuple[str, str], bool, bool, set[int]]],
 ) -> None:
-    steps: list[Step] = []
+    steps: list[Child] = []
     for number, (kind, exists, unchanged, after) in enumerate(given_steps):
         targets = (steps[each].identity for each in sorted(after) if each < number)
         live = child() if exists else None

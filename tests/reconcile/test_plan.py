@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import PARENT_UID_LABEL
 from ssa_operator.objects.render_result import RenderProblem
+from ssa_operator.reconcile.child import Action, FailureReason
 from ssa_operator.reconcile.plan import make_plan
-from ssa_operator.reconcile.step import Action, FailureReason
 from tests.objects.example_objects import CONFIG_MAP, actions, child, config_map, made, observed, parent, rendered
 
 

@@ -15,14 +15,12 @@ from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import StatusFields
 from ssa_operator.reconcile import promises
+from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.child_memory import ChildMemories
-from ssa_operator.reconcile.observed import ApplyScope, Observed
-from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.observed import Observed, RenderHistory
 from ssa_operator.reconcile.parent_records.rules import ParentRecords, parent_records_body, read_parent_records
 from ssa_operator.reconcile.plan import Plan, make_plan, render_history_after
-from ssa_operator.reconcile.render_history import RenderHistory
 from ssa_operator.reconcile.status.report import make_report
-from ssa_operator.reconcile.step import Action, Step
 from tests.objects.example_objects import OTHER_UID, child, config_map, observed, parent, rendered
 
 NAMES = tuple("abcdef")
@@ -120,7 +118,7 @@ class ParentModel(RuleBasedStateMachine):
         self._check_deletions(plan, before)
         if steps is None or len(outcomes) == len(ordered):
             report = make_report(parent(), plan, outcomes, StatusFields(), NOW)
-            self.memories = promises.after(self.memories, outcomes, given, now=NOW)
+            self.memories = promises.after(self.memories, outcomes, now=NOW)
             self.renders = render_history_after(plan, self.renders, complete=report.complete)
             self.rendered_here.setdefault(self.templates, set()).update(wanted)
             if report.complete:
@@ -134,7 +132,7 @@ class ParentModel(RuleBasedStateMachine):
             *self.objects.values(),
             others=(self.foreign,),
             apply_records={each: row.applied for each, row in self.memories.by_child.items() if row.applied},
-            apply_scope=ApplyScope.CHANGED,
+            applies_all=False,
             applied_digest=renders.applied_digest,
             applied_children=renders.applied_children,
             rendered_before=renders.rendered if renders.digest == self.templates else frozenset(),
@@ -143,7 +141,7 @@ class ParentModel(RuleBasedStateMachine):
             records=replace(kept, held_prune=kept.held_prune or renders.held_prune),
         )
 
-    def _act(self, step: Step) -> Outcome:
+    def _act(self, step: Child) -> Child:
         match step.action:
             case Action.APPLY:
                 new = step.identity not in self.objects
@@ -151,12 +149,12 @@ class ParentModel(RuleBasedStateMachine):
                     self.made += 1
                     self.objects[step.identity] = child(step.identity.name, uid=f"c-{self.made}")
                 result = Result.CREATED if new else Result.UNCHANGED
-                return Outcome(step=step, result=result, live=self.objects[step.identity])
+                return step.ended(result, live=self.objects[step.identity])
             case Action.PRUNE:
                 del self.objects[step.identity]
-                return Outcome(step=step, result=Result.PRUNED)
+                return step.ended(Result.PRUNED)
             case _:
-                return Outcome(step=step, result=Result.UNCHANGED, live=self.objects.get(step.identity))
+                return step.ended(Result.UNCHANGED, live=self.objects.get(step.identity))
 
     def _check_deletions(self, plan: Plan, before: dict[Identity, LiveObject]) -> None:
         """Whether this reconcile was allowed to delete what it deleted."""

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from msgspec.structs import fields, replace
 
-from ssa_operator.objects.annotations import Reference
-from ssa_operator.objects.render_result import Rendered
 from ssa_operator.reconcile import promises
-from ssa_operator.reconcile.child_memory import NO_MEMORY, ChildMemories, ChildMemory
-from ssa_operator.reconcile.feedback_loops.series import FeedbackLoop
-from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.child import Action, Child, Result
+from ssa_operator.reconcile.child_memory import NO_MEMORY, ChildMemories, ChildMemory, Recreation
+from ssa_operator.reconcile.feedback_loops.change_bucket import CAPACITY, REFILL, ChangeBucket
 from ssa_operator.reconcile.pod_failures.rules import PodCheck
-from ssa_operator.reconcile.recreate.recreation import Recreation
 from ssa_operator.reconcile.resync.unchanged import apply_record
-from ssa_operator.reconcile.step import Action, Step
 from tests.objects.example_objects import child, config_map, config_map_identity, made
 
 IDENTITY = config_map_identity()
-LOOP = FeedbackLoop(changes=1, changed_at=100.0, reads=Reference("ConfigMap", "settings"))
+CHANGES = ChangeBucket(left=0.0, changed_at=100.0)
 PENDING = Recreation(digest=b"", created=False)
 LIVE = child()
 APPLIED = ChildMemory(applied=apply_record(made(config_map()), LIVE))
@@ -31,9 +27,9 @@ def begun(memories: ChildMemories, *, user: bool = False, deleting: bool = False
     return promises.begin(memories, now=101.0, changed_by_user=user, deleting=deleting, suspended=False)
 
 
-def outcome(action: Action, result: Result, row: ChildMemory = NO_MEMORY, *, rendered: bool = True) -> Outcome:
-    step = Step(action=action, identity=IDENTITY, manifest=made(config_map()) if rendered else None, memory=row)
-    return Outcome(step=step, result=result, live=LIVE)
+def outcome(action: Action, result: Result, row: ChildMemory = NO_MEMORY, *, rendered: bool = True) -> Child:
+    step = Child(action=action, identity=IDENTITY, manifest=made(config_map()) if rendered else None, memory=row)
+    return step.ended(result, live=LIVE)
 
 
 def test_nothing_is_remembered_of_a_reconcile_that_did_nothing() -> None:
@@ -41,7 +37,7 @@ def test_nothing_is_remembered_of_a_reconcile_that_did_nothing() -> None:
     assert begun(nothing, user=True) is nothing
     assert promises.after_act(nothing, ()) is nothing
     assert promises.with_pods(nothing, {}) is nothing
-    assert promises.after(nothing, (), Rendered(), now=0.0) == nothing
+    assert promises.after(nothing, (), now=0.0) == nothing
     assert promises.news(nothing, ()) == ()
     assert nothing.at_rest
     assert nothing.due_at(0.0) is None
@@ -52,14 +48,15 @@ def test_a_row_that_nothing_changed_stays_the_same_object() -> None:
     assert begun(memories, user=True, deleting=True) is memories
     unchanged = outcome(Action.UNCHANGED, Result.UNCHANGED, APPLIED)
     assert promises.after_act(memories, [unchanged]) is memories
-    assert promises.after(memories, [unchanged], Rendered(), now=0.0).of(IDENTITY) is APPLIED
+    assert promises.after(memories, [unchanged], now=0.0).of(IDENTITY) is APPLIED
 
 
 def test_a_change_by_a_user_ends_a_feedback_loop_and_time_does_so_too() -> None:
-    memories = remembered(replace(APPLIED, loop=LOOP))
+    memories = remembered(replace(APPLIED, changes=CHANGES))
     assert begun(memories) is memories
     assert begun(memories, user=True) == remembered(APPLIED)
-    late = promises.begin(memories, now=LOOP.settles_at, changed_by_user=False, deleting=False, suspended=False)
+    full = CHANGES.changed_at + CAPACITY * REFILL
+    late = promises.begin(memories, now=full, changed_by_user=False, deleting=False, suspended=False)
     assert late == remembered(APPLIED)
 
 
@@ -78,7 +75,7 @@ def test_what_a_request_changed_in_its_row_is_remembered_even_if_the_reconcile_f
     assert not memories.at_rest
     kept = promises.after_act(memories, [outcome(Action.KEEP, Result.UNCHANGED, rendered=False)])
     assert kept is memories
-    assert promises.after(memories, (), Rendered(), now=0.0) == ChildMemories()
+    assert promises.after(memories, (), now=0.0) == ChildMemories()
 
 
 def test_the_failures_of_a_hook_are_counted_and_never_forgotten() -> None:
@@ -87,24 +84,24 @@ def test_the_failures_of_a_hook_are_counted_and_never_forgotten() -> None:
         row = memories.of(IDENTITY)
         memories = promises.after_act(memories, [outcome(Action.RECREATE, Result.RECREATED, row)])
         assert memories.of(IDENTITY).hook_failures == failures
-    assert promises.after(memories, (), Rendered(), now=0.0) == memories
+    assert promises.after(memories, (), now=0.0) == memories
 
 
 def test_the_second_document_of_a_name_changes_nothing() -> None:
     first = outcome(Action.APPLY, Result.CONFIGURED)
     second = outcome(Action.REFUSE, Result.FAILED, rendered=False)
-    assert promises.after(ChildMemories(), [first, second], Rendered(), now=0.0).of(IDENTITY) == APPLIED
+    assert promises.after(ChildMemories(), [first, second], now=0.0).of(IDENTITY) == APPLIED
 
 
-def test_reconciles_that_follow_each_other_are_counted() -> None:
-    memories = promises.after(ChildMemories(), (), Rendered(), now=0.0, follows=True)
-    assert (memories.follow_ups, memories.at_rest, memories.due_at(5.0)) == (1, False, 5.0)
+def test_a_reconcile_that_follows_is_due_at_once_unless_the_parent_is_suspended() -> None:
+    memories = promises.after(ChildMemories(), (), now=0.0, follows=True)
+    assert (memories.follows, memories.at_rest, memories.due_at(5.0)) == (True, False, 5.0)
     assert promises.begin(memories, now=0.0, changed_by_user=False, deleting=False, suspended=True) == ChildMemories()
-    assert promises.after(memories, (), Rendered(), now=0.0) == ChildMemories()
+    assert promises.after(memories, (), now=0.0) == ChildMemories()
 
 
 def test_every_field_but_two_keeps_a_child_from_being_at_rest() -> None:
     """The records of applies and the checks of pods decide on nothing that a resync does."""
     resting = {each.name for each in fields(ChildMemory)} - {"applied", "pods"}
-    assert resting == {"conflict", "refusal", "recreation", "loop", "warned", "hook_failures"}
+    assert resting == {"conflict", "refusal", "recreation", "changes", "warned", "hook_failures"}
     assert replace(APPLIED, pods=PodCheck(1, 0.0)).at_rest

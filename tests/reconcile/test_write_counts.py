@@ -14,7 +14,7 @@ import pytest
 
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.objects.causes import Cause
-from ssa_operator.reconcile.cluster_access import SharedCluster
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.parent_records.rules import FOLDER_KINDS, read_parent_records
 from tests.devcluster.audit import own_requests
 from tests.operator.harness import ECHOES, Desk, Operate, Running, echo, map_template, only
@@ -136,5 +136,5 @@ async def test_a_reconcile_reads_the_records_of_its_parent_and_takes_its_access_
         finally:
             sys.setprofile(None)
         reconciles = len(running.reconciles) - before
-    found = [calls[each.__code__] for each in (SharedCluster.for_parent, read_parent_records)]
+    found = [calls[each.__code__] for each in (Reconcile.begin, read_parent_records)]
     assert found == [reconciles, reconciles]

@@ -4,6 +4,7 @@ Promises:
 - All findings are printed.
 - The exit code is 1 with errors, with `--strict` also with warnings, and 0 otherwise.
 - The output for machines is stable: a JSON list, SARIF 2.1.0, or workflow commands of GitHub Actions.
+- If no API server was asked for its own rules, the last line of standard error says so, and what to do.
 """
 
 from __future__ import annotations
@@ -19,6 +20,13 @@ from ssa_operator.objects.built_in_kinds import KUBERNETES_VERSION
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.option_values import check_folders, installation_of
 from ssa_operator.tools.offline.project_folders import checked_paths, crds_of, examples_of
+
+
+class APIServerUse(StrEnum):
+    """Whether an API server is asked for what it refuses."""
+
+    AUTO = "auto"
+    NEVER = "never"
 
 
 class CheckFormat(StrEnum):
@@ -52,6 +60,13 @@ def check(
             help="Check manifests against this version of Kubernetes, or against the current cluster: cluster.",
         ),
     ] = KUBERNETES_VERSION,
+    api_server: Annotated[
+        APIServerUse,
+        typer.Option(
+            "--api-server",
+            help="auto: ask a local API server what it refuses, one that runs or one for this run. never: ask none.",
+        ),
+    ] = APIServerUse.AUTO,
     against: Annotated[
         str,
         typer.Option(
@@ -70,8 +85,11 @@ def check(
 
     Every example is rendered as if its children were ready, so that all of its documents are checked.
     """
+    from contextlib import closing
+
     from ssa_operator.objects.messages import counted
     from ssa_operator.tools.checks import project_checks
+    from ssa_operator.tools.checks.api_server import APIServer
     from ssa_operator.tools.findings.codes import Severity
     from ssa_operator.tools.findings.findings import write_findings, write_summary
     from ssa_operator.tools.schema_rules import target_schemas
@@ -82,21 +100,28 @@ def check(
     wanted = checked_paths(paths or (), templates)
     templates = list(wanted.templates) or templates
     check_folders(templates, note_empty=False)  # it reports that itself
-    files = project_checks.CheckedFiles(
-        templates=templates,
-        installation=installation_of(values, namespace=""),
-        crds=crds_of(templates, crds),
-        examples=examples_of(examples, templates),
-        schemas=target_schemas(kubernetes, kubeconfig=kubeconfig, context=context),
-        against=against,
-        only=wanted.only,
-    )
-    findings = project_checks.find_problems(files)
-    if fix:
-        findings = project_checks.fixed(files, findings)
+    schemas = target_schemas(kubernetes, kubeconfig=kubeconfig, context=context)
+    with closing(APIServer(schemas.version)) as server:
+        files = project_checks.CheckedFiles(
+            templates=templates,
+            installation=installation_of(values, namespace=""),
+            crds=crds_of(templates, crds),
+            examples=examples_of(examples, templates),
+            schemas=schemas,
+            against=against,
+            only=wanted.only,
+            ask=server.refusals,
+        )
+        if api_server is APIServerUse.AUTO:
+            server.begin()
+        findings = project_checks.find_problems(files)
+        if fix:
+            findings = project_checks.fixed(files, findings)
     write_findings(findings, output.value)
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
     if errors or (strict and findings):
         found = f"{counted(errors, 'error')} and {counted(len(findings) - errors, 'warning')}"
-        raise streams.CommandError(f"check found {found}")
+        raise streams.CommandError("\n".join(filter(None, (f"check found {found}", server.note))))
     write_summary(findings, output.value)
+    if server.note:
+        streams.error(server.note)

@@ -37,7 +37,7 @@ from ssa_operator.operator.process.streams import CommandError, OutputFormat
 from ssa_operator.tools.offline.project_folders import crds_of
 
 if TYPE_CHECKING:
-    from ssa_operator.reconcile.step import Step
+    from ssa_operator.reconcile.child import Child
 
 
 EXAMPLE = "ssa-operator render examples/echo.yaml --as-applied"
@@ -127,7 +127,7 @@ def render(
         raise CommandError("\n".join(problems))
 
 
-def _print(steps: Iterable[Step], output: OutputFormat, as_applied: bool) -> None:
+def _print(steps: Iterable[Child], output: OutputFormat, as_applied: bool) -> None:
     from ssa_operator.tools import printing
 
     manifests = [(step.identity, step.manifest) for step in steps if step.manifest is not None]

@@ -23,8 +23,7 @@ import asyncio
 import math
 import socket
 from collections import deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
 from ssa_operator.kube.api.backoff import exponential
@@ -89,9 +88,8 @@ class WriteLimiter:
         self._started = 0
         self._lowered_at = 0
 
-    @asynccontextmanager
-    async def slot(self) -> AsyncIterator[int]:
-        """Wait for a slot and hold it. The value is the write's number, for `throttled`."""
+    async def acquire(self) -> int:
+        """Wait for a slot, which `release` frees. Returns the write's number, for `throttled`."""
         if self.running >= int(self.limit) or self._waiting:
             slot: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(slot)
@@ -99,17 +97,14 @@ class WriteLimiter:
                 await slot
             except asyncio.CancelledError:
                 if slot.done() and not slot.cancelled():
-                    self._release()
+                    self.release()
                 else:
                     self._waiting.remove(slot)
                 raise
         else:
             self.running += 1
         self._started += 1
-        try:
-            yield self._started
-        finally:
-            self._release()
+        return self._started
 
     def accepted(self) -> None:
         """The API server accepted a write. As many accepted writes as there are slots add one slot."""
@@ -124,7 +119,8 @@ class WriteLimiter:
             self._lowered_at = self._started
             self.limit = max(1.0, self.limit / 2)
 
-    def _release(self) -> None:
+    def release(self) -> None:
+        """Free a slot, and give it to the write that waits longest."""
         self.running -= 1
         while self._waiting and self.running < int(self.limit):
             slot = self._waiting.popleft()

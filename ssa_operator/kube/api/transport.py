@@ -180,18 +180,42 @@ class Transport:
     async def send(self, request: Request) -> Response:
         """Send a request, with retries. Raises ApiError for every other answer, and CredentialsError."""
         attempt = 0
-        if self._secrets != NO_SECRETS:
-            request = request.hiding(self._secrets)
+        request = request.hiding(self._secrets)
+        # The callers limit reviews: requests of other clients must not use up the operator's slots.
+        limited = request.writes and not request.review
+        # One coroutine, because the event loop passes through each one that awaits another whenever it goes on.
         while True:
+            number = await self._acquire_slot() if limited else None
             try:
-                return await self._send_limited(request)
+                headers = await self.credentials.headers()
+                try:
+                    response = await self._send_once(request, headers)
+                except ApiError as error:
+                    if not await self._renewed_after(error, headers):
+                        raise
+                    response = await self._send_once(request, await self.credentials.headers())
             except ApiError as error:
+                if number is not None and error.throttled:
+                    self.write_limiter.throttled(number)
                 delay = retry_delay(request, error, attempt, self._clock.random())
                 if delay is None:
                     raise
                 self.observer.retried(request, error.code)
+            else:
+                if number is not None:
+                    self.write_limiter.accepted()
+                return response
+            finally:
+                if number is not None:
+                    self.write_limiter.release()
             attempt += 1
             await self._clock.sleep(delay)
+
+    async def _acquire_slot(self) -> int:
+        waiting = self._clock.monotonic()
+        number = await self.write_limiter.acquire()
+        self.observer.limited(self._clock.monotonic() - waiting)
+        return number
 
     async def read(self, request: Request, type_: type[Document]) -> Document:
         """`send`, and the answer decoded. Raises ApiError and CredentialsError."""
@@ -233,31 +257,6 @@ class Transport:
         if answer.status != 200:
             _check(request, answer, body)
         return answer
-
-    async def _send_limited(self, request: Request) -> Response:
-        # The callers limit reviews: requests of other clients must not use up the operator's slots.
-        if not request.writes or request.review:
-            return await self._send_authenticated(request)
-        waiting = self._clock.monotonic()
-        async with self.write_limiter.slot() as number:
-            self.observer.limited(self._clock.monotonic() - waiting)
-            try:
-                response = await self._send_authenticated(request)
-            except ApiError as error:
-                if error.throttled:
-                    self.write_limiter.throttled(number)
-                raise
-            self.write_limiter.accepted()
-            return response
-
-    async def _send_authenticated(self, request: Request) -> Response:
-        headers = await self.credentials.headers()
-        try:
-            return await self._send_once(request, headers)
-        except ApiError as error:
-            if not await self._renewed_after(error, headers):
-                raise
-        return await self._send_once(request, await self.credentials.headers())
 
     async def _renewed_after(self, error: ApiError, headers: Mapping[str, str]) -> bool:
         """Renew the cause of a failure of a request with these headers. Returns whether another attempt can succeed."""
@@ -365,7 +364,7 @@ async def _read(answer: aiohttp.ClientResponse) -> bytes:
     limit = ERROR_LIMIT if is_error else ANSWER_LIMIT
     pieces: list[bytes] = []
     size = 0
-    async for piece in answer.content.iter_any():
+    while piece := await answer.content.readany():
         pieces.append(piece)
         size += len(piece)
         if size > limit:

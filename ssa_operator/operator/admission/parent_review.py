@@ -25,14 +25,15 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Rendered, RenderProblem
 from ssa_operator.operator.admission.rules import AdmissionRequest, is_judged, new_problems
 from ssa_operator.operator.operator import Operator
+from ssa_operator.reconcile.child import FailureReason
 from ssa_operator.reconcile.child_needs import named_objects, rendered_kinds
-from ssa_operator.reconcile.impersonation.rules import refusal
+from ssa_operator.reconcile.impersonation import refusal
 from ssa_operator.reconcile.observation import is_confidential, make_observed
 from ssa_operator.reconcile.observed import ObservedChildren
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.reconcile.plan import steps_of
-from ssa_operator.reconcile.secrets.redacted_report import redacted_steps
-from ssa_operator.reconcile.step import FailureReason
+from ssa_operator.reconcile.renderer import render_unstored
+from ssa_operator.reconcile.secrets.redacted_report import redacted_outcomes
 
 _DEFINITE = frozenset({FailureReason.INVALID_MANIFEST, FailureReason.DEPENDENCY_CYCLE})
 """The refusals of a plan that only a change of the parent or its templates can end."""
@@ -80,7 +81,7 @@ class ParentReview:
         if refusal(impersonate, parent.live.identity, cluster_scope=settings.cluster_scope):
             return None
         known = is_new or parents.state(parent.live).reconciled_before
-        found = await self._operator.renderer.render_unstored(parent, children_known=known)
+        found = await render_unstored(self._operator.shared.cluster, parent, children_known=known)
         if found is None:
             return None
         rendered, secrets = found
@@ -90,7 +91,7 @@ class ParentReview:
         steps = (*steps_of(observed, rendered.without_hooks), *steps_of(observed, rendered.finalizing))
         broken = (
             RenderProblem(f"{step.identity} {step.reason}", step.location)
-            for step in redacted_steps(steps, secrets)
+            for step in redacted_outcomes(steps, secrets)
             if step.problem in _DEFINITE
         )
         errors = (problem for problem in rendered.problems if not problem.outdated)

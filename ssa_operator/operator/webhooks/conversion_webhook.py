@@ -143,7 +143,7 @@ class ConversionWebhook(RegisteredWebhook):
             interrupt = limits.Interrupt(time.process_time() + SLOW)
             with contextlib.suppress(limits.Interrupted), limits.interruptible(interrupt):
                 return convert()
-        return await self._operator.renderer.turns.in_thread(convert)
+        return await self._operator.shared.cluster.turns.in_thread(convert)
 
     def _converter(self, body: Mapping[str, Any]) -> Converter:
         """Converts objects of this kind. Raises ConversionError."""

@@ -1,297 +1,158 @@
-"""Slows down feedback loops: a child whose template reads an object that is derived from the child.
+"""Slows down templates that react to their own changes: a child whose template reads an object that is derived from the
+child, and a kind whose children get other names again and again.
 
 Promises:
-- The operator slows down only a child that is part of a loop: templates read objects that are derived from the child to
-  render it, or it reads itself. A chain of children is no loop, and neither are repeated changes by others.
-- If another manager changes a field of a child and the templates follow, that change does not count. The child and
-  those in a loop with it begin a new series.
-- A loop may lead through several parents of this process, if their templates read each other's children or each other's
-  parents by name: a parent's status follows from its children.
-- A child in a loop may change ALLOWED_CHANGES times without a pause. Then each pause is twice as long as the last.
-- During a pause no event of the parent applies that child. The parent's other children don't wait for it.
-- Templates that read nothing of the cluster are in no loop.
-- A loop is over when the child hasn't changed for twice its last pause, and at least for SETTLED_AFTER.
+- Each child whose template reads what the operator writes has a bucket of changes, and so has each kind of a parent's
+  children for new names. While it is empty, no reconcile makes such a change. Nothing else waits for it.
+- Only an apply of another manifest is such a change, and only if no other manager changed the child since the last one:
+  the operator reverts drift at once, and follows an autoscaler.
+- A new name counts if another child of its kind is no longer rendered. Children that are added while all others stay
+  don't count, however many they are (reconcile.child_limit).
+- A change of the parent or of its templates fills all of its buckets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator.objects.annotations import Reference
 from ssa_operator.objects.built_in_kinds import ApiKind
-from ssa_operator.objects.cluster_view import Lookup, Question, Selection
-from ssa_operator.objects.dependency_graph import circular, components
-from ssa_operator.objects.field_set import FieldSets, changed_fields, lost_fields
+from ssa_operator.objects.cluster_view import Query, Selection
 from ssa_operator.objects.identity import GroupKind, Identity
-from ssa_operator.objects.live_object import LiveObject, split_entry
-from ssa_operator.objects.render_result import Dependency, Document, Rendered, Wait
-from ssa_operator.reconcile.child_memory import ChildMemories
-from ssa_operator.reconcile.feedback_loops.series import FeedbackLoop
-from ssa_operator.reconcile.observed import Observed
-from ssa_operator.reconcile.outcome import CHANGED, Outcome
-from ssa_operator.reconcile.resync.unchanged import ApplyRecord
-from ssa_operator.reconcile.step import Step
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.render_result import Document
+from ssa_operator.reconcile.child import CHANGED, Action, Child, Result
+from ssa_operator.reconcile.child_memory import ChildMemories, ChildMemory
+from ssa_operator.reconcile.feedback_loops.change_bucket import CAPACITY, MINUTES, ChangeBucket
+from ssa_operator.reconcile.observed import Observed, ObservedParents
+from ssa_operator.reconcile.resync.unchanged import is_untouched
 
-NOTHING: Mapping[Identity, Collection[Identity]] = {}
-"""Children that read nothing by name."""
-
-
-class Changes(Struct, frozen=True, kw_only=True):
-    """The children that a reconcile changed, and the objects that the children of all parents read."""
-
-    changed: Collection[Identity]
-    followed: Collection[Identity] = ()
-    """The changed children in which the operator took over another manager's values."""
-    lives: Sequence[LiveObject]
-    """All children that exist."""
-    read_by: Mapping[Identity, Collection[Identity]] = NOTHING
-    """What each child of any parent reads by name."""
+_FULL = ChangeBucket()
+_READS_SHOWN = 3
 
 
-def follows_others(record: ApplyRecord | None, before: LiveObject | None, after: LiveObject) -> bool:
-    """Whether other managers changed fields since the recorded apply, and the apply left all of these as they were
-    changed.
-    """
-    if record is None or before is None or record.uid != before.uid:
-        return False
-    fields = split_entry(record.own_entry)[1]
-    sets = FieldSets()
-    taken = frozenset(lost_fields(fields, before.owned_fields(), sets))
-    if not taken:
-        return False
-    overwritten = changed_fields(fields, before.body, after.body, sets)
-    return not any(path[:length] in taken for path in overwritten for length in range(1, len(path) + 1))
-
-
-def loops_after(
-    memories: ChildMemories,
-    outcomes: Sequence[Outcome],
-    rendered: Rendered,
-    read_by: Mapping[Identity, Collection[Identity]],
-    now: float,
-) -> Mapping[Identity, FeedbackLoop | None]:
-    """The loops that a reconcile began, continued or ended (None), by child."""
-    if not rendered.queries:
-        return {}
+def changes_after(
+    memories: ChildMemories, outcomes: Sequence[Child], parents: ObservedParents, now: float
+) -> Mapping[Identity, ChangeBucket]:
+    """The buckets of the children that a reconcile changed, as far as these changes count."""
     changed = {
-        outcome.step.identity: follows_others(
-            memories.of(outcome.step.identity).applied, outcome.step.live, outcome.live
-        )
+        outcome.identity: outcome.wanted.document
         for outcome in outcomes
-        if outcome.step.foreign_change is None and outcome.result in CHANGED and outcome.live is not None
+        if outcome.result in CHANGED
+        and outcome.live is not None
+        and _is_own_change(outcome, memories.of(outcome.identity), outcome.before)
     }
-    if not changed:
-        return {}
-    changes = Changes(
-        changed=[*changed],
-        followed=[identity for identity, followed in changed.items() if followed],
-        lives=[outcome.live for outcome in outcomes if outcome.live is not None],
-        read_by=read_by,
-    )
-    before = {identity: row.loop for identity, row in memories.by_child.items() if row.loop is not None}
-    found = with_changes(before, rendered, changes, now)
-    return {each: found.get(each) for each in before.keys() | found.keys() if found.get(each) is not before.get(each)}
+    children = {outcome.identity for outcome in outcomes} if changed else set()
+    kinds = {identity.group_kind for identity in children}
+
+    def may_follow(query: Query) -> bool:
+        """Whether the answer may follow from what the operator writes: a child, or the status of a parent."""
+        if isinstance(query, Reference) or query.group_kind in parents.crds:
+            return True
+        if isinstance(query, Selection):
+            return query.group_kind in kinds
+        return query.identity in children or query.identity in parents.claims
+
+    return {
+        identity: (memories.of(identity).changes or _FULL).after_change(now)
+        for identity, document in changed.items()
+        if any(map(may_follow, _reads(document)))
+    }
 
 
-def with_changes(
-    feedback_loops: Mapping[Identity, FeedbackLoop], rendered: Rendered, changes: Changes, now: float
-) -> Mapping[Identity, FeedbackLoop]:
-    """The loops after a reconcile with these changes."""
-    if not changes.changed or not rendered.queries:
-        return feedback_loops
-    found = dict(feedback_loops)
-    dependencies = dict[Reference, list[Dependency]]()
-    for name, own in _dependencies(rendered):
-        dependencies.setdefault(name, []).extend(own)
-    looping = _children_in_loops(dependencies, changes.lives)
-    followed = _in_loop_with(changes.followed, looping)
-    for identity in [*found]:
-        if Reference(identity.kind, identity.name) in followed:
-            del found[identity]
-    cycles = components(changes.changed, changes.read_by)
-    for identity in changes.changed:
-        name = Reference(identity.kind, identity.name)
-        if name in followed:
-            continue
-        queries = looping.get(name)
-        reads = next(iter(queries.values())) if queries else None
-        if reads is None and identity in changes.read_by:
-            reads = _query_that_leads_back(identity, dependencies.get(name, ()), cycles)
-        if reads is not None:
-            before = found.get(identity)
-            found[identity] = FeedbackLoop(changes=before.changes + 1 if before else 1, changed_at=now, reads=reads)
-    return found
-
-
-def _in_loop_with(identities: Iterable[Identity], looping: Mapping[Reference, Iterable[Reference]]) -> set[Reference]:
-    """These children, and those that are in a loop with one of them: each reads what the other is derived from."""
-    names = {Reference(identity.kind, identity.name) for identity in identities}
-    dependants: dict[Reference, list[Reference]] = {}
-    for name, targets in looping.items():
-        for target in targets:
-            dependants.setdefault(target, []).append(name)
-    return names.union(*(_reached(name, looping) & _reached(name, dependants) for name in names))
-
-
-def _reached(start: Reference, edges: Mapping[Reference, Iterable[Reference]]) -> set[Reference]:
-    seen, pending = {start}, [start]
-    while pending:
-        fresh = set(edges.get(pending.pop(), ())) - seen
-        seen |= fresh
-        pending += fresh
-    return seen
-
-
-def _children_in_loops(
-    dependencies: Mapping[Reference, Sequence[Dependency]], lives: Sequence[LiveObject]
-) -> Mapping[Reference, Mapping[Reference, Question]]:
-    """The children that are part of a loop, each with the children of loops that it reads and the query of each."""
-    answers, children = Answers(lives), dict[Question, list[Reference]]()
-    reads: dict[Reference, dict[Reference, Question]] = {}
-    for name, own in dependencies.items():
-        targets = reads.setdefault(name, {})
-        for dependency in own:
-            if dependency.after:
-                continue
-            query = dependency.query
-            if query not in children:
-                children[query] = list(_children_in_answer(query, answers))
-            for target in children[query]:
-                targets.setdefault(target, query)
-    loops = circular({name: list(targets) for name, targets in reads.items()})
-    return {name: {target: reads[name][target] for target in targets} for name, targets in loops.items()}
-
-
-def reads_by_name(
-    rendered: Rendered, rendered_children: Collection[Identity]
-) -> Mapping[Identity, Collection[Identity]]:
-    """What each of these children of a parent reads by name: objects that it looks up, and other children."""
-    found: dict[Identity, Collection[Identity]] = {}
-    by_name: dict[Reference, list[Identity]] = {}
-    for identity in rendered_children:
-        by_name.setdefault(Reference(identity.kind, identity.name), []).append(identity)
-    for document in rendered.documents:
-        if not document.dependencies:
-            continue
-        targets = dict.fromkeys(
-            target
-            for dependency in document.dependencies
-            if not dependency.after
-            for target in _named(dependency.query, by_name)
-        )
-        if targets:
-            name = Reference(document.body["kind"], document.body["metadata"]["name"])
-            found.update(dict.fromkeys(by_name.get(name, ()), targets))
-    return found
-
-
-def _named(query: Question, children: Mapping[Reference, Sequence[Identity]]) -> Iterable[Identity]:
-    match query:
-        case Lookup():
-            return (query.identity,)
-        case Reference():
-            return children.get(query, ())
-        case Selection() | ApiKind():
-            return ()
-
-
-def _query_that_leads_back(
-    identity: Identity, dependencies: Iterable[Dependency], cycles: Mapping[Identity, int]
-) -> Question | None:
-    """The lookup of a child that reads an object which is derived from the child, None if it has none. `cycles` has
-    the cycle of each object that is in one.
+def _is_own_change(step: Child, row: ChildMemory, live: LiveObject | None) -> bool:
+    """Whether an apply of the step follows from what its template reads, and from no other manager's change of `live`,
+    the object before it.
     """
-    cycle = cycles.get(identity)
-    for dependency in dependencies if cycle is not None else ():
-        query = dependency.query
-        if isinstance(query, Lookup) and not dependency.after and cycles.get(query.identity) == cycle:
-            return query
-    return None
+    record, manifest = row.applied, step.manifest
+    if manifest is None or step.foreign_change is not None or not _reads(manifest.document):
+        return False
+    if record is None:
+        return True
+    return record.digest != manifest.digest and (live is None or is_untouched(record, live))
 
 
-def _dependencies(rendered: Rendered) -> Iterator[tuple[Reference, Sequence[Dependency]]]:
-    results: tuple[Document | Wait, ...] = (*rendered.documents, *rendered.waits)
-    for result in results:
-        identity = result.identity
-        if identity is not None and result.dependencies:
-            yield Reference(identity.kind, identity.name), result.dependencies
+def _reads(document: Document) -> Sequence[Query]:
+    """What a template reads of the cluster to render a child."""
+    asked = (each.query for each in document.dependencies if not each.after)
+    return [query for query in asked if not isinstance(query, ApiKind)]
 
 
-def _children_in_answer(query: Question, answers: Answers) -> Iterator[Reference]:
-    if isinstance(query, Reference):
-        yield query
-    elif not isinstance(query, ApiKind):
-        for live in answers.to(query):
-            yield Reference(live.identity.kind, live.identity.name)
-
-
-class Answers:
-    """Which of some objects are part of the answer to a query. A thousand queries scan the objects once."""
-
-    def __init__(self, lives: Sequence[LiveObject]) -> None:
-        self._lives = lives
-
-    @cached_property
-    def _by_identity(self) -> Mapping[Identity, LiveObject]:
-        return {live.identity: live for live in self._lives}
-
-    @cached_property
-    def _by_kind(self) -> Mapping[GroupKind, Sequence[LiveObject]]:
-        found: dict[GroupKind, list[LiveObject]] = {}
-        for live in self._lives:
-            found.setdefault(live.identity.group_kind, []).append(live)
-        return found
-
-    @cached_property
-    def _by_label(self) -> Mapping[tuple[GroupKind, str, str], Sequence[LiveObject]]:
-        found: dict[tuple[GroupKind, str, str], list[LiveObject]] = {}
-        for live in self._lives:
-            kind = live.identity.group_kind
-            for name, value in live.metadata.labels.items():
-                found.setdefault((kind, name, value), []).append(live)
-        return found
-
-    def to(self, query: Lookup | Selection) -> Iterator[LiveObject]:
-        """The objects that are part of the answer."""
-        if isinstance(query, Lookup):
-            live = self._by_identity.get(query.identity)
-            if live is not None:
-                yield live
-            return
-        kind = query.group_kind
-        lines = [self._by_label.get((kind, name, value), ()) for name, value in query.labels]
-        for live in min(lines, key=len) if lines else self._by_kind.get(kind, ()):
-            labels = live.metadata.labels
-            within = query.namespace in ("", live.identity.namespace)
-            if within and all(labels.get(name) == value for name, value in query.labels):
-                yield live
+def names_after(memories: ChildMemories, outcomes: Sequence[Child], now: float) -> Mapping[GroupKind, ChangeBucket]:
+    """The buckets of new names after a reconcile."""
+    created = {
+        outcome.identity.group_kind
+        for outcome in outcomes
+        if outcome.result is Result.CREATED and memories.of(outcome.identity).applied is None
+    }
+    if not created:
+        return memories.new_names
+    rendered = {outcome.identity for outcome in outcomes if outcome.location is not None}
+    pruned = {outcome.identity for outcome in outcomes if outcome.action is Action.PRUNE}
+    dropped = {identity.group_kind for identity in (pruned | memories.applied) - rendered}
+    found = dict(memories.new_names)
+    for kind in created:
+        before = found.get(kind, _FULL)
+        # During a pause, the child with the former name is pruned.
+        if kind in dropped or before.is_slowed_down(now):
+            found[kind] = before.after_change(now)
+    return found
 
 
 # Rows of the tables in reconcile.decide.
 
 
 _PAUSED = "changes each time it is applied, and is applied after a pause"
+_NAME_PAUSED = "takes the place of a child with another name again and again, and is created after a pause"
 
 
-def with_message(_: Observed, step: Step) -> Step:
-    """The step with the message of a loop."""
-    loop = step.memory.loop
-    return replace(step, feedback_loop=loop.text(step.identity)) if loop is not None and loop.slowed_down else step
+def with_message(observed: Observed, step: Child) -> Child:
+    """The step with the message of a child, or of a kind, that is slowed down."""
+    now, messages = observed.monotonic, []
+    reads = _what_is_read(_reads(step.wanted.document))
+    changes, names = step.memory.changes, _new_names(observed, step)
+    if changes is not None and changes.is_slowed_down(now):
+        messages.append(
+            f"{step.identity} changes each time it is applied, at least {CAPACITY} times in {MINUTES} minutes without "
+            f"a change of the parent or its templates{reads}; the operator applies it once a minute"
+        )
+    if names is not None and names.is_slowed_down(now):
+        messages.append(
+            f"the templates give a {step.identity.kind} a new name each time, last {step.identity}, at least "
+            f"{CAPACITY} times in {MINUTES} minutes without a change of the parent or its templates{reads}; the "
+            "operator creates one a minute"
+        )
+    return replace(step, feedback_loop="; ".join(messages)) if messages else step
 
 
-def awaits_pause(observed: Observed, step: Step) -> Step | None:
-    """A child of a loop that does not exist is created after a pause."""
-    return step.waiting(_PAUSED) if _is_paused(observed, step) else None
+def _what_is_read(reads: Sequence[Query]) -> str:
+    more = len(reads) - _READS_SHOWN
+    rest = f" and {more} more" if more > 0 else ""
+    return f"; its template reads {', '.join(map(str, reads[:_READS_SHOWN]))}{rest}" if reads else ""
 
 
-def is_paused(observed: Observed, step: Step) -> Step | None:
-    """A child of a loop is applied after a pause."""
+def awaits_pause(observed: Observed, step: Child) -> Child | None:
+    """A child that is slowed down and does not exist is created after a pause, and so is one with a new name."""
+    if _is_paused(observed, step):
+        return step.waiting(_PAUSED)
+    names = _new_names(observed, step)
+    return step.waiting(_NAME_PAUSED) if names is not None and names.is_empty(observed.monotonic) else None
+
+
+def is_paused(observed: Observed, step: Child) -> Child | None:
+    """A child that is slowed down is applied after a pause."""
     return step.left_unchanged(_PAUSED) if _is_paused(observed, step) else None
 
 
-def _is_paused(observed: Observed, step: Step) -> bool:
-    return step.memory.loop is not None and step.memory.loop.apply_delayed(observed.monotonic)
+def _is_paused(observed: Observed, step: Child) -> bool:
+    changes = step.memory.changes
+    return changes is not None and changes.is_empty(observed.monotonic) and _is_own_change(step, step.memory, step.live)
+
+
+def _new_names(observed: Observed, step: Child) -> ChangeBucket | None:
+    """The bucket of new names, of a child that doesn't exist and was not applied before."""
+    if step.live is not None or step.memory.applied is not None or step.memory.recreation is not None:
+        return None
+    return observed.memory.new_names.get(step.identity.group_kind)

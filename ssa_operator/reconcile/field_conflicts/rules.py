@@ -27,6 +27,7 @@ from ssa_operator.objects.field_set import FieldSets, Path, changed_fields, lost
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import MANAGER, LiveObject, split_entry
 from ssa_operator.objects.managed_fields import managers_of, names_owners
+from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.child_memory import ChildMemories
 from ssa_operator.reconcile.field_conflicts.history import (
     ConflictHistory,
@@ -36,9 +37,7 @@ from ssa_operator.reconcile.field_conflicts.history import (
     ForeignChange,
 )
 from ssa_operator.reconcile.observed import Observed
-from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.resync.unchanged import ApplyRecord, is_untouched, is_untouched_by_version, with_newest
-from ssa_operator.reconcile.step import Action, Step
 
 RECORDED_FIELDS = 100
 """Fields that are recorded of a change by one manager. Further fields change with them, for example if a manager writes
@@ -200,12 +199,11 @@ def _conflict_now(
     return with_foreign_change(history, record.digest, find_foreign_change(record, live), now, policy)
 
 
-def conflict_after(outcome: Outcome, history: ConflictHistory, now: float) -> ConflictHistory | None:
+def conflict_after(outcome: Child, history: ConflictHistory, now: float) -> ConflictHistory | None:
     """The history of a child after this outcome. What others did to another manifest's object is forgotten."""
-    step = outcome.step
-    if step.manifest is None or step.manifest.digest != history.digest:
+    if outcome.manifest is None or outcome.manifest.digest != history.digest:
         return None
-    is_applied = step.action is Action.APPLY and outcome.result not in (Result.FAILED, Result.WAITING)
+    is_applied = outcome.action is Action.APPLY and outcome.result not in (Result.FAILED, Result.WAITING)
     return with_revert(history, now) if is_applied else history
 
 
@@ -222,7 +220,7 @@ def _field_change(by: tuple[str, str, str], paths: Collection[Path]) -> Conflict
 _PAUSED = "is changed by another manager again and again, and is reverted after a pause"
 
 
-def with_message(observed: Observed, step: Step) -> Step:
+def with_message(observed: Observed, step: Child) -> Child:
     """The step with what it reverts, and with the message of a conflict."""
     found = _counted(step)
     if found is None:
@@ -232,22 +230,22 @@ def with_message(observed: Observed, step: Step) -> Step:
     return replace(step, foreign_change=found.unreverted, conflict=text)
 
 
-def awaits_pause(observed: Observed, step: Step) -> Step | None:
+def awaits_pause(observed: Observed, step: Child) -> Child | None:
     """A child that others deleted again and again is created after a pause."""
     return step.waiting(_PAUSED) if _is_paused(observed, step) else None
 
 
-def is_paused(observed: Observed, step: Step) -> Step | None:
+def is_paused(observed: Observed, step: Child) -> Child | None:
     """A child that others changed again and again is applied after a pause."""
     return step.left_unchanged(_PAUSED) if _is_paused(observed, step) else None
 
 
-def _is_paused(observed: Observed, step: Step) -> bool:
+def _is_paused(observed: Observed, step: Child) -> bool:
     found = _counted(step)
     return found is not None and found.revert_delayed(observed.monotonic)
 
 
-def _counted(step: Step) -> ConflictHistory | None:
+def _counted(step: Child) -> ConflictHistory | None:
     """What other managers changed in this child. What they did to another manifest's object doesn't count."""
     found = step.memory.conflict
     if found is None or found.digest != step.wanted.digest:

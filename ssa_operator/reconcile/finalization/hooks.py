@@ -23,11 +23,11 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.readiness import ReadinessState, readiness
 from ssa_operator.objects.render_result import Rendered
 from ssa_operator.objects.scalars import seconds_of
+from ssa_operator.reconcile.child import Action, Child
 from ssa_operator.reconcile.document_steps import step_for_document, step_for_wait
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.ordering import order_steps
 from ssa_operator.reconcile.parent_records.rules import HOOK, identity_key
-from ssa_operator.reconcile.step import Action, Step
 
 HOOK_BACKOFF_OFFSET = 5
 """Failures that the backoff of a failed hook starts with, so that its first pause is 8 s: the Job has retried by its
@@ -43,7 +43,7 @@ _JOB = GroupKind("batch", "Job")
 class HookPlan(Struct, frozen=True, kw_only=True):
     """What one reconcile of a deletion does with the finalize hooks."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[Child, ...]
     """The hooks that can run."""
     skipped: tuple[str, ...]
     """The hooks that can't run any more, each with the reason."""
@@ -63,7 +63,7 @@ def plan_hooks(observed: Observed, rendered: Rendered, now: float) -> HookPlan:
     return HookPlan(steps=tuple(hooks), skipped=skipped, again_at=earliest(*(again_at for _, again_at in found)))
 
 
-def order_hooks(hooks: Sequence[Step], others: Sequence[Step], rendered: Rendered) -> list[Step]:
+def order_hooks(hooks: Sequence[Child], others: Sequence[Child], rendered: Rendered) -> list[Child]:
     """The hooks, each with the steps that come before it: other hooks, or children that still exist."""
     dependencies = {
         (each.body["kind"], each.body["metadata"]["name"]): each.dependencies for each in rendered.documents
@@ -77,7 +77,7 @@ def order_hooks(hooks: Sequence[Step], others: Sequence[Step], rendered: Rendere
     return [replace(step, missing=()) for step in found]
 
 
-def _skip_impossible(observed: Observed, hooks: Sequence[Step]) -> tuple[list[Step], tuple[str, ...]]:
+def _skip_impossible(observed: Observed, hooks: Sequence[Child]) -> tuple[list[Child], tuple[str, ...]]:
     """The hooks that can run, and why the others can't: no ordinary child is created any more, and nothing at all in a
     namespace that is being deleted.
     """
@@ -97,7 +97,7 @@ def _skip_impossible(observed: Observed, hooks: Sequence[Step]) -> tuple[list[St
         skipped |= {identity: f"it reads {child}, which does not exist" for identity, child in missing.items()}
 
 
-def _missing_input(observed: Observed, step: Step, available: AbstractSet[tuple[str, str]]) -> str | None:
+def _missing_input(observed: Observed, step: Child, available: AbstractSet[tuple[str, str]]) -> str | None:
     """The child that a waiting hook reads and that will never exist, None if there is none."""
     if step.action is not Action.WAIT:
         return None
@@ -112,14 +112,14 @@ def _is_synced(observed: Observed, name: str) -> bool:
     return bool(states) and all(state.synced for state in states)
 
 
-def _keep_if_done(observed: Observed, step: Step) -> Step:
+def _keep_if_done(observed: Observed, step: Child) -> Child:
     """The step of a hook. A hook that is recorded as done is not applied again."""
     if observed.records.once_records.get(HOOK + identity_key(step.identity)) != DONE:
         return step
     return replace(step, action=Action.KEEP, reason=DONE)
 
 
-def _hook_step(observed: Observed, step: Step, now: float) -> tuple[Step, float | None]:
+def _hook_step(observed: Observed, step: Child, now: float) -> tuple[Child, float | None]:
     """The step of a hook, and when it has to be planned again."""
     done = _keep_if_done(observed, step)
     if done is not step:
@@ -142,7 +142,7 @@ def _hook_step(observed: Observed, step: Step, now: float) -> tuple[Step, float 
     return replace(step, action=Action.RECREATE, reason=reason), None
 
 
-def is_done(step: Step, live: LiveObject, now: float) -> bool:
+def is_done(step: Child, live: LiveObject, now: float) -> bool:
     """Whether a hook is done: its object is ready, or its manifest says `wait: "false"`."""
     if step.manifest is not None and not step.manifest.instructions.wait:
         return True

@@ -1,5 +1,5 @@
-"""Reading the namespaces of children that can't be created, read or deleted, because the namespaces may be ending
-(reconcile.finalization.ending_namespaces), and what a parent lives in (reconcile.finalization.deletion_cycles).
+"""Reads the namespaces of children that can't be created, read or deleted, because the namespaces may be ending, and
+what a parent lives in (reconcile.finalization.deletion_cycles).
 
 Promises:
 - A namespace is read only if its end would end a wait, and with the operator's own permissions.
@@ -17,12 +17,10 @@ from msgspec.structs import replace
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.act import run_all
+from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.cluster_access import SharedCluster
-from ssa_operator.reconcile.finalization.deletion_cycles import CRD, NAMESPACE
-from ssa_operator.reconcile.finalization.ending_namespaces import EndingNamespace, namespace_end
+from ssa_operator.reconcile.finalization.deletion_cycles import CRD, NAMESPACE, EndingNamespace, namespace_end
 from ssa_operator.reconcile.observed import Observed
-from ssa_operator.reconcile.outcome import Outcome, Result
-from ssa_operator.reconcile.step import Action
 
 log = logging.getLogger("ssa_operator")
 
@@ -58,22 +56,22 @@ async def home_is_ending(observed: Observed, cluster: SharedCluster) -> bool:
 
 
 async def without_failures_in_ending_namespaces(
-    outcomes: Sequence[Outcome], parent: LiveObject, cluster: SharedCluster
-) -> tuple[Outcome, ...]:
+    outcomes: Sequence[Child], parent: LiveObject, cluster: SharedCluster
+) -> tuple[Child, ...]:
     """The outcomes of a deletion. An object that may not be deleted goes with its namespace, if that ends."""
-    failed = [each for each in outcomes if _failed_deletion(each) and each.step.identity.namespace]
+    failed = [each for each in outcomes if _failed_deletion(each) and each.identity.namespace]
     if not failed:
         return tuple(outcomes)
-    ending = await ending_namespaces((each.step.identity.namespace for each in failed), parent, cluster)
-    return tuple(_excused(each, ending.get(each.step.identity.namespace)) for each in outcomes)
+    ending = await ending_namespaces((each.identity.namespace for each in failed), parent, cluster)
+    return tuple(_excused(each, ending.get(each.identity.namespace)) for each in outcomes)
 
 
-def _failed_deletion(outcome: Outcome) -> bool:
-    return outcome.result is Result.FAILED and outcome.step.action is Action.PRUNE
+def _failed_deletion(outcome: Child) -> bool:
+    return outcome.result is Result.FAILED and outcome.action is Action.PRUNE
 
 
-def _excused(outcome: Outcome, ending: EndingNamespace | None) -> Outcome:
+def _excused(outcome: Child, ending: EndingNamespace | None) -> Child:
     if ending is None or not _failed_deletion(outcome):
         return outcome
-    message = f"goes with namespace {outcome.step.identity.namespace}, which {ending.reason}"
+    message = f"goes with namespace {outcome.identity.namespace}, which {ending.reason}"
     return replace(outcome, result=Result.WAITING, message=message, problem=None, retryable=True)

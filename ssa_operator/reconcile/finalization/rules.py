@@ -51,17 +51,16 @@ from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import FOREGROUND
 from ssa_operator.objects.render_result import Rendered
+from ssa_operator.reconcile.child import Action, Child, FailureReason, Result
 from ssa_operator.reconcile.document_steps import identity_of, step_for_document, step_for_wait
 from ssa_operator.reconcile.finalization.deletion_cycles import may_wait_for_parents
 from ssa_operator.reconcile.finalization.hooks import DONE, is_done, is_failed_job, order_hooks, plan_hooks
 from ssa_operator.reconcile.finalization.stuck_deletions import deletion_text
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.orphaning.rules import proves_deletion
-from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.parent_records.rules import HOOK, ParentRecords, identity_key
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.prune.rules import is_owned
-from ssa_operator.reconcile.step import Action, FailureReason, Step
 
 _AFTER_HOOKS = "is deleted after the finalize hooks"
 
@@ -88,28 +87,23 @@ class Finalization(Struct, frozen=True, kw_only=True):
     """Whether an object can't be read, so that no event may end the wait."""
 
 
-class DeletionContext(Struct, frozen=True, kw_only=True):
-    """What the plan of a deletion depends on, beside the observed state."""
-
-    now: float
-    """Seconds since the epoch."""
-    home_is_ending: bool = False
-    """Whether what the parent, or one above it, lives in is being deleted."""
-
-
-def make_finalization(observed: Observed, rendered: Rendered, context: DeletionContext) -> Finalization:
-    """The plan of one reconcile; `rendered` is the whole render of the templates."""
+def make_finalization(
+    observed: Observed, rendered: Rendered, now: float, *, home_is_ending: bool = False
+) -> Finalization:
+    """The plan of one reconcile; `rendered` is the whole render of the templates, `now` in seconds since the epoch.
+    `home_is_ending`: whether what the parent, or one above it, lives in is being deleted.
+    """
     standing, rendered = rendered.without_hooks, rendered.finalizing
     unreadable = observed.children.unreadable
-    planned_hooks = plan_hooks(observed, rendered, context.now)
+    planned_hooks = plan_hooks(observed, rendered, now)
     hooks = planned_hooks.steps
     undone = [step for step in hooks if step.reason != DONE]
     hooks_done = not undone
-    deletions = _deletion_steps(observed, standing, hooks_done, {step.identity for step in hooks}, context)
+    deletions = _deletion_steps(observed, standing, hooks_done, {step.identity for step in hooks}, home_is_ending)
     to_delete = {step.identity for step in deletions}
     planned = {step.identity for step in hooks} | to_delete
     others = [
-        Step(action=Action.KEEP, identity=live.identity, live=live, reason=_why_it_remains(observed, live))
+        Child(action=Action.KEEP, identity=live.identity, live=live, reason=_why_it_remains(observed, live))
         for live in observed.children.own
         if live.identity not in planned
     ]
@@ -136,7 +130,7 @@ def make_finalization(observed: Observed, rendered: Rendered, context: DeletionC
     )
 
 
-def advances_deletion(outcomes: Iterable[Outcome], now: float) -> bool:
+def advances_deletion(outcomes: Iterable[Child], now: float) -> bool:
     """Whether a reconcile completed a step that the next step of the deletion waits for: it deleted an object, or left
     it to its other owners, or the apply of a hook returned it done or failed. No watch event reports what a response of
     the API server has already shown. A deletion that the caches don't show yet ends with its watch event.
@@ -144,12 +138,12 @@ def advances_deletion(outcomes: Iterable[Outcome], now: float) -> bool:
     return any(
         outcome.gone
         or (
-            outcome.step.action is Action.APPLY
+            outcome.action is Action.APPLY
             and outcome.result is not Result.FAILED
             and outcome.result is not Result.WAITING
             and outcome.live is not None
             and not outcome.live.deleting
-            and (is_done(outcome.step, outcome.live, now) or is_failed_job(outcome.live, now))
+            and (is_done(outcome, outcome.live, now) or is_failed_job(outcome.live, now))
         )
         for outcome in outcomes
     )
@@ -160,8 +154,8 @@ def _deletion_steps(
     standing: Rendered,
     hooks_done: bool,
     hooks: AbstractSet[Identity],
-    context: DeletionContext,
-) -> list[Step]:
+    home_is_ending: bool,
+) -> list[Child]:
     """A step for each object that must be deleted before the parent. An object that another one still needs is kept.
 
     These are the objects of the inventory, those that have lost their owner reference, and those that the garbage
@@ -178,7 +172,7 @@ def _deletion_steps(
     recorded = [identity for wave in observed.records.waves for identity in wave if hooks_done or identity not in hooks]
     candidates = [each for each in dict.fromkeys([*recorded, *owned, *lost]) if not observed.why_kept(each)]
     steps = [step for identity in candidates if (step := _deletion_step(observed, identity))]
-    steps = [step for step in steps if not (context.home_is_ending and _may_wait_for_parents(step))]
+    steps = [step for step in steps if not (home_is_ending and _may_wait_for_parents(step))]
     if not hooks_done:
         return [_keep(step, _AFTER_HOOKS) for step in steps]
     earlier = _deleted_earlier(observed, [step.identity for step in steps], dependencies, linked)
@@ -196,7 +190,7 @@ def _without_reference(observed: Observed, standing: Rendered) -> list[Identity]
     return [live.identity for live in owned if live.belongs_to(uid) and live.owned_fields() and not is_owned(live, uid)]
 
 
-def _may_wait_for_parents(step: Step) -> bool:
+def _may_wait_for_parents(step: Child) -> bool:
     return step.live is not None and may_wait_for_parents(step.live)
 
 
@@ -233,11 +227,11 @@ def _dependencies(observed: Observed, standing: Rendered) -> dict[Identity, tupl
     return {identity: found.targets[identity] for identity in acyclic}
 
 
-def _keep(step: Step, reason: str) -> Step:
+def _keep(step: Child, reason: str) -> Child:
     return replace(step, action=Action.KEEP, reason=reason) if step.action is Action.PRUNE else step
 
 
-def _deletion_step(observed: Observed, identity: Identity) -> Step | None:
+def _deletion_step(observed: Observed, identity: Identity) -> Child | None:
     """The step of one object that has to be deleted, None if the parent has no such object any more."""
     kind = observed.children.kinds.get(identity.group_kind)
     if kind is None:
@@ -251,21 +245,23 @@ def _deletion_step(observed: Observed, identity: Identity) -> Step | None:
         return _unreachable_step(identity, watch.problem, needs_permission=watch.needs_permission)
     if not watch.synced and not watch.problem:
         reason = f"waits: the watch of {identity.group_kind} is not synced yet"
-        return Step(action=Action.WAIT, identity=identity, reason=reason)
+        return Child(action=Action.WAIT, identity=identity, reason=reason)
     if live is None and _may_exist(observed, identity):
         reason = f"waits: it may exist, and can't be read: {observed.children.unreadable[identity]}"
-        return Step(action=Action.WAIT, identity=identity, reason=reason)
+        return Child(action=Action.WAIT, identity=identity, reason=reason)
     if live is None or not live.belongs_to(observed.parent.uid):
         return None
     if live.deleting:
-        return Step(action=Action.KEEP, identity=identity, live=live, reason=deletion_text(live))
-    return Step(action=Action.PRUNE, identity=identity, live=live, reason="is deleted with its parent")
+        return Child(action=Action.KEEP, identity=identity, live=live, reason=deletion_text(live))
+    return Child(action=Action.PRUNE, identity=identity, live=live, reason="is deleted with its parent")
 
 
-def _unreachable_step(identity: Identity, why: str, *, needs_permission: bool = False) -> Step:
+def _unreachable_step(identity: Identity, why: str, *, needs_permission: bool = False) -> Child:
     """The step of an object that can't be seen now."""
     problem = FailureReason.APPLY_FAILED
-    return Step(action=Action.REFUSE, identity=identity, reason=why, problem=problem, needs_permission=needs_permission)
+    return Child(
+        action=Action.REFUSE, identity=identity, reason=why, problem=problem, needs_permission=needs_permission
+    )
 
 
 def _goes_with_namespace(observed: Observed, identity: Identity, live: LiveObject | None, watch: KindState) -> bool:
@@ -290,7 +286,7 @@ def _why_it_remains(observed: Observed, live: LiveObject) -> str:
     return f"stays: {why}" if why else "remains until its parent is deleted"
 
 
-def _is_proven(observed: Observed, others: Iterable[Step]) -> bool:
+def _is_proven(observed: Observed, others: Iterable[Child]) -> bool:
     """Whether another process will see by these children that the deletion takes them along, until the parent is
     gone.
     """
@@ -300,7 +296,7 @@ def _is_proven(observed: Observed, others: Iterable[Step]) -> bool:
     return any(proves_deletion(live, observed.parent) for live in lives)
 
 
-def _records_before_acting(observed: Observed, hooks: Sequence[Step], *, begins: bool, proven: bool) -> ParentRecords:
+def _records_before_acting(observed: Observed, hooks: Sequence[Child], *, begins: bool, proven: bool) -> ParentRecords:
     """The records that the parent has to keep before the plan is carried out. `begins`: whether objects are deleted.
 
     Hooks are recorded as done before the first object is deleted: a Job that its TTL removes meanwhile must not run

@@ -24,18 +24,16 @@ from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.act import run_all
-from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.finalization.requests import ending_namespaces
 from ssa_operator.reconcile.idle_reports import deleting, report_existing_children
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.orphaning.rules import CHILDREN_STAY, children_stay, proof_of_deletion
-from ssa_operator.reconcile.owner_references.rules import orphan_patch
+from ssa_operator.reconcile.owner_references import orphan_patch
 from ssa_operator.reconcile.parent_records.requests import read_again, save_parent_records
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
-from ssa_operator.reconcile.phases import Phases
 from ssa_operator.reconcile.render_turns import let_renders_wait
-from ssa_operator.reconcile.shared_ownership.rules import leave_patch
+from ssa_operator.reconcile.shared_ownership import leave_patch
 from ssa_operator.reconcile.status.events import children_orphaned
 from ssa_operator.reconcile.status.report import Report
 
@@ -60,7 +58,7 @@ async def read_children_stay(reconcile: Reconcile, observed: Observed) -> bool |
     return children_stay(observed, seen, proof)
 
 
-async def leave_children(reconcile: Reconcile, phases: Phases) -> Report:
+async def leave_children(reconcile: Reconcile) -> Report:
     """Remove the finalizer of a parent whose children stay, after the status and an Event have said so. Raises ApiError
     and CredentialsError.
     """
@@ -68,47 +66,45 @@ async def leave_children(reconcile: Reconcile, phases: Phases) -> Report:
     reconcile.cluster.recorder.emit(reconcile.parent.live, (children_orphaned(CHILDREN_STAY),))
     reconcile.causes |= Cause.STATUS_OVERDUE  # there is no later time to write it
     try:
-        return await _report_children_stay(reconcile, phases)
+        return await _report_children_stay(reconcile)
     finally:
-        await release_children(reconcile.cluster, reconcile.parent.live)
+        await release_children(reconcile)
         await save_parent_records(reconcile, ParentRecords())
 
 
-async def _report_children_stay(reconcile: Reconcile, phases: Phases) -> Report:
+async def _report_children_stay(reconcile: Reconcile) -> Report:
     """The report, even if the garbage collector changes the parent meanwhile: it removes its own finalizer."""
     for _ in range(ATTEMPTS):
         try:
-            return await report_existing_children(reconcile, deleting(CHILDREN_STAY), phases)
+            return await report_existing_children(reconcile, deleting(CHILDREN_STAY))
         except ApiError as error:
             now = await read_again(reconcile.cluster, reconcile.parent) if error.conflict else None
             if now is None:
                 raise
         reconcile.take_parent(replace(reconcile.parent, live=now))
-    return await report_existing_children(reconcile, deleting(CHILDREN_STAY), phases)
+    return await report_existing_children(reconcile, deleting(CHILDREN_STAY))
 
 
-async def release_children(
-    cluster: ClusterAccess, parent: LiveObject, only: Callable[[Identity], object] = lambda _: True
-) -> None:
+async def release_children(reconcile: Reconcile, only: Callable[[Identity], object] = lambda _: True) -> None:
     """Remove every owner reference to this parent, or those of some children. No apply is in flight, because reconciles
     of a parent follow each other, so no reference comes back. Raises ApiError and CredentialsError.
     """
-    children = [live for live in cluster.children.by_parent(parent.uid) if only(live.identity)]
-    await run_all(_release(live, parent, cluster) for live in children)
+    children = [live for live in reconcile.cluster.children.by_parent(reconcile.uid) if only(live.identity)]
+    await run_all(_release(live, reconcile) for live in children)
 
 
-async def _release(live: LiveObject, parent: LiveObject, cluster: ClusterAccess) -> None:
-    identity = live.identity
+async def _release(live: LiveObject, reconcile: Reconcile) -> None:
+    identity, parent = live.identity, reconcile.parent.live
     try:
-        resource = await cluster.children.resource(identity.group_kind, live.version)
+        resource = await reconcile.cluster.children.resource(identity.group_kind, live.version)
     except UnknownKind:
         return  # its CRD is gone, and the object with it
 
     async def read() -> LiveObject | None:
         try:
-            return await cluster.client.find(resource, identity.name, identity.namespace)
+            return await reconcile.client.find(resource, identity.name, identity.namespace)
         except ApiError as error:
-            if error.forbidden and await ending_namespaces([identity.namespace], parent, cluster):
+            if error.forbidden and await ending_namespaces([identity.namespace], parent, reconcile.cluster):
                 return None  # it goes with its namespace
             raise
 
@@ -116,8 +112,8 @@ async def _release(live: LiveObject, parent: LiveObject, cluster: ClusterAccess)
         is_shared = current is not None and current.shared is not None
         patch = None if current is None else (leave_patch if is_shared else orphan_patch)(current, parent.uid)
         if patch is not None:
-            send = cluster.client.merge_patch if is_shared else cluster.client.json_patch
-            with cluster.writing(identity):
-                cluster.written(await send(resource, identity.namespace, identity.name, patch))
+            send = reconcile.client.merge_patch if is_shared else reconcile.client.json_patch
+            with reconcile.cluster.writing(identity):
+                reconcile.cluster.written(await send(resource, identity.namespace, identity.name, patch))
 
     await retry_on_conflict(read, change, is_conflict=lambda error: error.conflict or error.invalid or error.not_found)

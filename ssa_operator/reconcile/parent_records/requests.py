@@ -2,8 +2,9 @@
 finalizer.
 
 Promises:
-- The operator writes no record that the parent already has. The record of what was applied costs one write for a new
-  parent and one for each change of its templates, unless the templates add a kind.
+- The operator writes no record that the parent already has. What was applied costs a new parent no write: it stands in
+  the status, and the kinds once for the folder. If that can't be, or if the parent needs another record or gets a new
+  kind later, an annotation has it.
 - The operator's own write requeues no parent, and never recreates a parent that is gone.
 - The operator removes records that the parent no longer needs, even if other field managers own them.
 - A manifest that has to be recorded before it is applied, and can't be, is not applied.
@@ -29,11 +30,10 @@ from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.json_codec import NOTHING, encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import may_own
-from ssa_operator.reconcile.apply_once import outcomes as once_outcomes
-from ssa_operator.reconcile.apply_once import rules as apply_once
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile import apply_once
+from ssa_operator.reconcile.child import Action, Child, FailureReason, Result
+from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.current_reconcile import Reconcile
-from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.parent_records.lost_records import (
     are_from_future,
     are_lost,
@@ -58,7 +58,6 @@ from ssa_operator.reconcile.parent_records.rules import (
 )
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.status.conditions import live_condition
-from ssa_operator.reconcile.step import Action, FailureReason, Step
 from ssa_operator.schema.operator_fields import APPLIED_FIELD
 
 
@@ -105,7 +104,7 @@ async def save_parent_records(reconcile: Reconcile, records: ParentRecords) -> N
     reconcile.remember_applied(applied if applied is not None and applied.shown else None)
 
 
-async def _apply(cluster: ClusterAccess, parent: Parent, body: Mapping[str, Any]) -> Parent:
+async def _apply(cluster: SharedCluster, parent: Parent, body: Mapping[str, Any]) -> Parent:
     namespace, name = parent.live.identity.namespace, parent.live.identity.name
     with parent.cache.writing(namespace, name):
         applied = await cluster.operator_client.apply(
@@ -114,13 +113,10 @@ async def _apply(cluster: ClusterAccess, parent: Parent, body: Mapping[str, Any]
         return _updated(parent, applied.live)
 
 
-async def _remove(cluster: ClusterAccess, parent: Parent, records: ParentRecords) -> Parent:
+async def _remove(cluster: SharedCluster, parent: Parent, records: ParentRecords) -> Parent:
     """Remove from a parent what `records` don't need. If it is gone, there is nothing to remove."""
-    known, namespace, name = (
-        read_parent_records(parent.live),
-        parent.live.identity.namespace,
-        parent.live.identity.name,
-    )
+    known = read_parent_records(parent.live)
+    namespace, name = parent.live.identity.namespace, parent.live.identity.name
     for _ in range(ATTEMPTS):
         patch = removal(parent.live, records)
         if patch is None:
@@ -151,19 +147,7 @@ async def _remove(cluster: ClusterAccess, parent: Parent, records: ParentRecords
     )
 
 
-async def _remove_shown(reconcile: Reconcile) -> None:
-    """Remove from the status what was applied. Raises ApiError."""
-    parent, identity = reconcile.parent, reconcile.parent.live.identity
-    metadata = {"uid": parent.live.uid, "resourceVersion": parent.live.resource_version}
-    patch = encode({"metadata": metadata, "status": {APPLIED_FIELD: None}})
-    with parent.cache.writing(identity.namespace, identity.name):
-        live = await reconcile.cluster.operator_client.merge_patch(
-            parent.resource, identity.namespace, identity.name, patch, subresource="status"
-        )
-        reconcile.take_parent(replace(parent, live=parent.cache.written(live)))
-
-
-async def read_again(cluster: ClusterAccess, parent: Parent) -> LiveObject | None:
+async def read_again(cluster: SharedCluster, parent: Parent) -> LiveObject | None:
     """The current parent from the API server, None if it is gone."""
     identity = parent.live.identity
     live = await cluster.operator_client.find(parent.resource, identity.name, identity.namespace)
@@ -192,23 +176,33 @@ async def record_before_apply(reconcile: Reconcile, plan: Plan) -> Plan:
 
 
 async def _shown_or_recorded(reconcile: Reconcile, plan: Plan, records: ParentRecords) -> ParentRecords:
-    """The records, of which the status shows what was applied for a new parent, if it needs no other record. Raises
+    """The records, of which the status shows what was applied for a new parent that needs no other one. Raises
     ApiError.
     """
     parent, cluster, applied, before = reconcile.parent, reconcile.cluster, records.applied, reconcile.records.applied
     if applied is None or not (applied.shown or before is None):
         return records
     others = replace(records, applied=None, selector="") != ParentRecords()
-    alone = not others and not any(step.manifest is not None and step.manifest.once for step in plan.steps)
-    shown = parent.shows_applied and alone
-    if before is None and shown and applied.templates and cluster.folder_kinds is not None:
-        shown = await cluster.folder_kinds.record(parent.folder.name, applied.kinds)
-    elif before is None:
-        shown = False
+    once = any(step.manifest is not None and step.manifest.once for step in plan.steps)
+    shown = parent.shows_applied and not (others or once)
+    if before is None:
+        folder_kinds = cluster.folder_kinds if shown and applied.templates else None
+        shown = folder_kinds is not None and await folder_kinds.record(parent.folder.name, applied.kinds)
     elif not shown and shown_text(parent.live):
-        # Where it stands, a later process takes the other records for removed by nobody.
+        # Where it stands, a later process takes lost records for records that never were.
         await _remove_shown(reconcile)
     return replace(records, applied=replace(applied, shown=shown))
+
+
+async def _remove_shown(reconcile: Reconcile) -> None:
+    """Remove from the status what was applied. Raises ApiError."""
+    parent, identity = reconcile.parent, reconcile.parent.live.identity
+    patch = encode({"status": {APPLIED_FIELD: None}})
+    with parent.cache.writing(identity.namespace, identity.name):
+        live = await reconcile.cluster.operator_client.merge_patch(
+            parent.resource, identity.namespace, identity.name, patch, subresource="status"
+        )
+        reconcile.take_parent(_updated(parent, live))
 
 
 def without_unrecordable(plan: Plan, parent: Parent) -> Plan:
@@ -239,7 +233,7 @@ def _records_of(plan: Plan) -> ParentRecords:
         kinds |= {live.identity.group_kind for live in observed.children.own if live.owned_fields()}
     records = with_applied(records, applied, plan.rendered.digest, waiting=kinds, has_children=has_children)
     if observed.records_lost:
-        records = once_outcomes.with_unknown(records, plan.steps, observed.parent)
+        records = apply_once.with_unknown(records, plan.steps, observed.parent)
     return replace(records, held_prune=plan.held_prune)
 
 
@@ -260,43 +254,43 @@ def _without_unrecorded(plan: Plan, parent: Parent, error: Exception) -> Plan:
         for step in plan.steps
     ]
     if plan.has_hooks:
-        step = Step(action=Action.REFUSE, identity=parent.live.identity)
+        step = Child(action=Action.REFUSE, identity=parent.live.identity)
         steps.append(_refused(step, f"has hooks to finalize, and {reason}"))
     held = f"{plan.hold_message} (after a restart, the operator decides again: {error})" if plan.hold_message else None
     return replace(plan, steps=tuple(steps), hold_message=held)
 
 
 async def record_once(
-    reconcile: Reconcile, records: ParentRecords, outcomes: tuple[Outcome, ...], now: float
-) -> tuple[Outcome, ...]:
+    reconcile: Reconcile, records: ParentRecords, outcomes: tuple[Child, ...], now: float
+) -> tuple[Child, ...]:
     """Record on the parent the manifests that were applied once. A crash before that leads to another apply."""
     live, before = reconcile.parent.live, reconcile.records
     for outcome in outcomes:
-        if not once_outcomes.is_found(records, outcome) or await _exists(reconcile.cluster, outcome):
-            records = once_outcomes.record_outcome(records, outcome, live, now)
+        if not apply_once.is_found(records, outcome) or await _exists(reconcile, outcome):
+            records = apply_once.record_outcome(records, outcome, live, now)
     if records.once_records != before.once_records:
         reconcile.state = replace(reconcile.state, unrecorded_once=records.once_records)
-        records = apply_once.trim_once_records(records, [outcome.step.identity for outcome in outcomes])
+        records = apply_once.trim_once_records(records, [outcome.identity for outcome in outcomes])
         try:
             await save_parent_records(reconcile, replace(before, once_records=records.once_records))
         except (ApiError, ParentRecordsError) as error:
             if isinstance(error, ApiError) and not (error.forbidden or error.too_large):
                 raise
-            return tuple(once_outcomes.unrecorded_outcome(outcome, str(error)) for outcome in outcomes)
+            return tuple(apply_once.unrecorded_outcome(outcome, str(error)) for outcome in outcomes)
     if reconcile.state.unrecorded_once:
         reconcile.state = replace(reconcile.state, unrecorded_once={})
     return outcomes
 
 
-async def _exists(cluster: ClusterAccess, outcome: Outcome) -> bool:
+async def _exists(reconcile: Reconcile, outcome: Child) -> bool:
     """Whether the API server has the object of an outcome, too. Raises ApiError. After a restore of etcd, the watch may
     show an object that is gone. With its record, it would not be created again.
     """
-    identity, live = outcome.step.identity, outcome.live
+    identity, live = outcome.identity, outcome.live
     assert live is not None
     try:
-        resource = await cluster.children.resource(identity.group_kind)
-        found = await cluster.client.find(resource, identity.name, identity.namespace)
+        resource = await reconcile.cluster.children.resource(identity.group_kind)
+        found = await reconcile.client.find(resource, identity.name, identity.namespace)
     except UnknownKind:
         return False
     except ApiError as error:
@@ -309,7 +303,7 @@ async def _exists(cluster: ClusterAccess, outcome: Outcome) -> bool:
 async def trim_records(
     reconcile: Reconcile,
     plan: Plan,
-    outcomes: tuple[Outcome, ...],
+    outcomes: tuple[Child, ...],
     obsolete_values: frozenset[Identity],
     obsolete_replicas: frozenset[Identity],
 ) -> None:
@@ -338,7 +332,7 @@ async def trim_records(
         gone += [each for each in unrendered if plan.observed.is_gone(each) or plan.observed.why_home(each)]
         records = with_manifests(records.without_children(gone), (), hooks=plan.has_hooks)
     if records.applied is not None:
-        pruned = {each.step.identity for each in outcomes if each.result is Result.PRUNED}
+        pruned = {each.identity for each in outcomes if each.result is Result.PRUNED}
         deleted = {identity for identity in pruned if identity not in shown}
         records = replace(records, applied=_what_was_applied(reconcile, plan, deleted, records.applied))
     await save_parent_records(reconcile, records)
@@ -367,5 +361,5 @@ def _what_was_applied(
 _APPLYING = frozenset({Action.APPLY, Action.UNCHANGED, Action.RECREATE})
 
 
-def _refused(step: Step, reason: str) -> Step:
+def _refused(step: Child, reason: str) -> Child:
     return replace(step, action=Action.REFUSE, reason=reason, problem=FailureReason.APPLY_FAILED)

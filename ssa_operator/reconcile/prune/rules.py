@@ -26,16 +26,16 @@ from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import POD_SPECS
 from ssa_operator.objects.render_result import Rendered
+from ssa_operator.reconcile.child import Action, Child, FailureReason
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.parent_records.rules import HeldPrune, identity_key
-from ssa_operator.reconcile.step import Action, FailureReason, Step
 
 
 class PrunePlan(Struct, frozen=True, kw_only=True):
     """The steps of the objects that no template renders any more, and whether the prune is held or blocked."""
 
-    steps: tuple[Step, ...]
-    unrendered: tuple[Step, ...] = ()
+    steps: tuple[Child, ...]
+    unrendered: tuple[Child, ...] = ()
     """Those of objects that are deleted now, or could be once nothing blocks or holds that any more."""
     hold_message: str | None = None
     """Why the objects are kept until a user confirms, None if nothing is held."""
@@ -46,7 +46,7 @@ class PrunePlan(Struct, frozen=True, kw_only=True):
 
 
 def plan_prune(
-    observed: Observed, rendered: Rendered, steps: Sequence[Step], planned: AbstractSet[Identity]
+    observed: Observed, rendered: Rendered, steps: Sequence[Child], planned: AbstractSet[Identity]
 ) -> PrunePlan:
     """The plan for the objects that no template renders. `steps` are those of what is rendered, `planned` are their
     identities.
@@ -93,7 +93,7 @@ def plan_prune(
     return PrunePlan(steps=(*deleting, *prunes), unrendered=(*unread, *prunes), held_prune=hold)
 
 
-def _unrendered(unread: Iterable[Step], prunes: Sequence[Step], rendered: Rendered) -> tuple[Step, ...]:
+def _unrendered(unread: Iterable[Child], prunes: Sequence[Child], rendered: Rendered) -> tuple[Child, ...]:
     """The steps of objects that could be deleted. An object that a failure may hide isn't one, because nothing is
     deleted while a template fails, and the parent isn't Ready: a failure that names the object, or a file that writes
     as many documents of its kind as are missing. What a file that waits would render is unknown.
@@ -108,7 +108,7 @@ def _unrendered(unread: Iterable[Step], prunes: Sequence[Step], rendered: Render
     return (*unread, *lost)
 
 
-def _unwatched_steps(observed: Observed, planned: AbstractSet[Identity]) -> list[Step]:
+def _unwatched_steps(observed: Observed, planned: AbstractSet[Identity]) -> list[Child]:
     """A step for each recorded child that no template renders and whose watch fails."""
     steps = []
     for identity in sorted(observed.records.inventory.keys() - planned):
@@ -118,7 +118,7 @@ def _unwatched_steps(observed: Observed, planned: AbstractSet[Identity]) -> list
             continue
         if watch is not None and watch.problem and not watch.synced:
             steps.append(
-                Step(
+                Child(
                     action=Action.REFUSE,
                     identity=identity,
                     reason=f"is no longer rendered, and can't be deleted: {watch.problem}",
@@ -129,11 +129,11 @@ def _unwatched_steps(observed: Observed, planned: AbstractSet[Identity]) -> list
     return steps
 
 
-def _unlisted_steps(observed: Observed, kinds: Iterable[GroupKind]) -> list[Step]:
+def _unlisted_steps(observed: Observed, kinds: Iterable[GroupKind]) -> list[Child]:
     """A step for each of these recorded kinds, which no template renders, whose objects can't be listed."""
     states = observed.children.kinds
     return [
-        Step(
+        Child(
             action=Action.REFUSE,
             identity=observed.parent.identity,
             reason=f"may have children of kind {kind}, which no template renders any more: {states[kind].problem}",
@@ -159,11 +159,11 @@ def is_prunable(observed: Observed, live: LiveObject) -> bool:
     return collected and bool(live.owned_fields()) and not observed.why_kept(live.identity)
 
 
-def _kept_steps(observed: Observed, others: Iterable[LiveObject]) -> list[Step]:
+def _kept_steps(observed: Observed, others: Iterable[LiveObject]) -> list[Child]:
     """A step for each of these objects, which no template renders any more, that the parent lives in."""
     reason = "is no longer rendered, and stays"
     return [
-        Step(
+        Child(
             action=Action.KEEP,
             identity=live.identity,
             live=live,
@@ -176,17 +176,17 @@ def _kept_steps(observed: Observed, others: Iterable[LiveObject]) -> list[Step]:
     ]
 
 
-def _deleting_step(live: LiveObject) -> Step:
+def _deleting_step(live: LiveObject) -> Child:
     reason = "is no longer rendered and is being deleted"
-    return Step(action=Action.KEEP, identity=live.identity, live=live, reason=reason)
+    return Child(action=Action.KEEP, identity=live.identity, live=live, reason=reason)
 
 
-def _prune_step(live: LiveObject, successors: frozenset[Identity]) -> Step:
+def _prune_step(live: LiveObject, successors: frozenset[Identity]) -> Child:
     reason = "is no longer rendered"
-    return Step(action=Action.PRUNE, identity=live.identity, live=live, reason=reason, successors=successors)
+    return Child(action=Action.PRUNE, identity=live.identity, live=live, reason=reason, successors=successors)
 
 
-def _keep(prunes: Iterable[Step], reason: str) -> list[Step]:
+def _keep(prunes: Iterable[Child], reason: str) -> list[Child]:
     return [replace(step, action=Action.KEEP, reason=reason) for step in prunes]
 
 
@@ -205,7 +205,7 @@ class _Successors:
     Objects with the same successors share one set, so that a thousand renamed children have one of a thousand names.
     """
 
-    def __init__(self, observed: Observed, steps: Iterable[Step], pruned: Sequence[LiveObject]) -> None:
+    def __init__(self, observed: Observed, steps: Iterable[Child], pruned: Sequence[LiveObject]) -> None:
         self._earlier = observed.renders.successors
         created: dict[GroupKind, set[Identity]] = {}
         awaited = [step for step in steps if step.manifest is not None and step.manifest.instructions.wait]
@@ -269,7 +269,7 @@ _NO_REFERENCES = frozenset({"metadata", "status", "selector"})
 _NONE: frozenset[Identity] = frozenset()
 
 
-def _why_blocked(observed: Observed, rendered: Rendered, steps: Sequence[Step]) -> str | None:
+def _why_blocked(observed: Observed, rendered: Rendered, steps: Sequence[Child]) -> str | None:
     if not rendered.complete:
         return "a template failed" if rendered.problems else "a template waits"
     for step in steps:
@@ -287,7 +287,7 @@ def _why_blocked(observed: Observed, rendered: Rendered, steps: Sequence[Step]) 
 
 
 def _must_be_held(
-    observed: Observed, rendered: Rendered, prunes: Sequence[Step], planned: AbstractSet[Identity]
+    observed: Observed, rendered: Rendered, prunes: Sequence[Child], planned: AbstractSet[Identity]
 ) -> bool:
     """Whether the prune deletes (almost) all children and may be the fault of the templates.
 
@@ -309,7 +309,7 @@ def _must_be_held(
     return remaining * 10 <= len(prunes)
 
 
-def _count_prunable(observed: Observed, prunes: Sequence[Step], planned: AbstractSet[Identity]) -> int:
+def _count_prunable(observed: Observed, prunes: Sequence[Child], planned: AbstractSet[Identity]) -> int:
     """How many children count when a prune is judged. Those that are never pruned don't count, and neither do those
     that only the new template set created, while some of its manifests waited: they take the place of what it prunes.
     """

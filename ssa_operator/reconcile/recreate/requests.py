@@ -30,7 +30,9 @@ from ssa_operator.objects.annotations import Recreate
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.source_location import SourceLocation, parse_field
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.child import Child, FailureReason, Result, waiting_outcome
+from ssa_operator.reconcile.child_memory import Recreation
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.failures import (
     causes_text,
     failed_outcome,
@@ -38,9 +40,9 @@ from ssa_operator.reconcile.failures import (
     location_of_error,
     refusals_of,
 )
-from ssa_operator.reconcile.immutable_fields.rules import changed_field, immutable_fields
-from ssa_operator.reconcile.outcome import Outcome, Result, waiting_outcome
-from ssa_operator.reconcile.recreate.recreation import Recreation
+from ssa_operator.reconcile.immutable_fields import changed_field, immutable_fields
+from ssa_operator.reconcile.kept_values import keep_replicas, keep_values
+from ssa_operator.reconcile.prune.requests import why_outdated
 from ssa_operator.reconcile.recreate.rules import (
     ANNOTATION,
     CLAIM,
@@ -59,14 +61,13 @@ from ssa_operator.reconcile.recreate.rules import (
 )
 from ssa_operator.reconcile.replicas.requests import scale_paths
 from ssa_operator.reconcile.replicas.rules import OthersReplicas, others_replicas, with_replicas
-from ssa_operator.reconcile.step import FailureReason, Step
 from ssa_operator.schema.crd_schema import object_schema
 
 
 class ImmutableChange(Struct, frozen=True, kw_only=True):
     """An apply that the API server refused because an immutable field changed."""
 
-    step: Step
+    step: Child
     manifest: Manifest
     resource: Resource
     """How the cluster serves the object's kind."""
@@ -90,14 +91,14 @@ class ImmutableChange(Struct, frozen=True, kw_only=True):
 
 
 def immutable_change(
-    step: Step, manifest: Manifest, resource: Resource, error: ApiError, cluster: ClusterAccess, note: str | None = None
+    step: Child, manifest: Manifest, resource: Resource, error: ApiError, reconcile: Reconcile, note: str | None = None
 ) -> ImmutableChange | None:
     """The immutable field that a refused apply changed, None if it was refused for another reason. `note` is what the
     message says of other managers.
     """
     if not error.invalid:
         return None
-    crd = cluster.crds.get(resource.name)
+    crd = reconcile.cluster.crds.get(resource.name)
     schema = object_schema(crd, resource.version) if crd is not None else None
     kind = manifest.identity.group_kind
     fields = immutable_fields(kind, refusals_of(error), schema)
@@ -109,18 +110,18 @@ def immutable_change(
     )
 
 
-async def recreate(change: ImmutableChange, cluster: ClusterAccess) -> Outcome | Step:
+async def recreate(change: ImmutableChange, reconcile: Reconcile) -> Child:
     """Delete the object if its manifest allows that. If it is gone at once, returns the step that recreates it. Raises
     CredentialsError.
     """
     try:
-        return await _recreate(change, cluster)
+        return await _recreate(change, reconcile)
     except ApiError as error:
         outcome = failed_request(change.step, error, change.location)
         return replace(outcome, message=f"{_kept(change)}: {error}")
 
 
-async def _recreate(change: ImmutableChange, cluster: ClusterAccess) -> Outcome | Step:
+async def _recreate(change: ImmutableChange, reconcile: Reconcile) -> Child:
     identity, recreation = change.manifest.identity, change.step.memory.recreation
     former = change.step.live
     if former is not None and was_left_by_former_parent(change.manifest, former):
@@ -134,35 +135,34 @@ async def _recreate(change: ImmutableChange, cluster: ClusterAccess) -> Outcome 
         return _conflict(change, f"{repeated_refusal(identity, change.field)} ({change.causes})")
     live = change.step.live
     if live is None:
-        live = await cluster.client.get(change.resource, identity.name, identity.namespace)
+        live = await reconcile.client.get(change.resource, identity.name, identity.namespace)
     if live.deleting:
         return waiting_outcome(change.step, live, deletion_message(live, recreation))
     reason = reason_to_keep(change.manifest, live)
     if reason:
         return _conflict(change, f"{_kept(change)}: {reason} ({change.causes})")
-    paths = scale_paths(change.resource, cluster)
+    paths = scale_paths(change.resource, reconcile.cluster)
     replicas = others_replicas(change.manifest, live, paths)
-    checked = await _dry_run(change, live, cluster, with_replicas(change.manifest, replicas, paths))
-    if isinstance(checked, Outcome):
+    checked = await _dry_run(change, live, reconcile, with_replicas(change.manifest, replicas, paths))
+    if isinstance(checked, Child):
         return checked
     grown = grown_templates(change.manifest, live)
     if grown:
-        too_small = await _grow_volumes(change, live, grown, cluster)
+        too_small = await _grow_volumes(change, live, grown, reconcile)
         if too_small is not None:
             return too_small
-    if cluster.dry_run:
-        return Outcome(
-            step=replace(change.step, live=live),
-            result=Result.RECREATED,
+    if reconcile.cluster.dry_run:
+        return replace(change.step, live=live).ended(
+            Result.RECREATED,
             live=checked,
             message=f"{change.field} is immutable",
         )
-    return await _delete(change, live, replicas, cluster)
+    return await _delete(change, live, replicas, reconcile)
 
 
 async def _dry_run(
-    change: ImmutableChange, live: LiveObject, cluster: ClusterAccess, complete: Manifest
-) -> Outcome | LiveObject | None:
+    change: ImmutableChange, live: LiveObject, reconcile: Reconcile, complete: Manifest
+) -> Child | LiveObject | None:
     """The outcome if a dry run refuses the new manifest or fails. If the manifest can be applied, the object that it
     would become, under another name; None where only the API server's answer to a real apply can show it. `complete` is
     the manifest with the number of replicas that others set.
@@ -170,7 +170,9 @@ async def _dry_run(
     identity, probed = change.manifest.identity, probe(complete, live)
     options = calls.ApplyOptions(dry_run=True, secret=change.manifest.document.secret)
     try:
-        applied = await cluster.client.apply(change.resource, identity.namespace, probed.name, probed.encoded, options)
+        applied = await reconcile.client.apply(
+            change.resource, identity.namespace, probed.name, probed.encoded, options
+        )
     except ApiError as error:
         if error.terminal and refusal_is_about_trial(probed, refusals_of(error), error.words.message, change.schema):
             return None
@@ -181,27 +183,27 @@ async def _dry_run(
 
 
 async def _grow_volumes(
-    change: ImmutableChange, live: LiveObject, grown: Mapping[str, str], cluster: ClusterAccess
-) -> Outcome | None:
+    change: ImmutableChange, live: LiveObject, grown: Mapping[str, str], reconcile: Reconcile
+) -> Child | None:
     """Grow the volumes of a StatefulSet to the size in its new template: all of them, or none.
 
     The API server decides whether they can grow (by allowVolumeExpansion of the StorageClass).
     """
-    claims = await cluster.children.resource(CLAIM, "v1")
-    existing, _ = await cluster.client.list(claims, live.identity.namespace)
+    claims = await reconcile.cluster.children.resource(CLAIM, "v1")
+    existing, _ = await reconcile.client.list(claims, live.identity.namespace)
     all_growths = growths(live, grown, existing)
-    for dry_run in (True,) if cluster.dry_run else (True, False):
+    for dry_run in (True,) if reconcile.cluster.dry_run else (True, False):
         for growth in all_growths:
             claim = growth.claim.identity
             request = calls.merge_patch(claims, claim.namespace, claim.name, growth.patch(), dry_run=dry_run)
             try:
-                await cluster.client.send(request)
+                await reconcile.client.send(request)
             except ApiError as error:
                 return _too_small(change, growth, error)
     return None
 
 
-def _too_small(change: ImmutableChange, growth: Growth, error: ApiError) -> Outcome:
+def _too_small(change: ImmutableChange, growth: Growth, error: ApiError) -> Child:
     outcome = failed_request(change.step, error, change.location)
     message = (
         f"{_kept(change)}: {growth.claim.identity} can't grow from {growth.present} to {growth.storage}: "
@@ -211,8 +213,8 @@ def _too_small(change: ImmutableChange, growth: Growth, error: ApiError) -> Outc
 
 
 async def _delete(
-    change: ImmutableChange, live: LiveObject, replicas: OthersReplicas | None, cluster: ClusterAccess
-) -> Outcome | Step:
+    change: ImmutableChange, live: LiveObject, replicas: OthersReplicas | None, reconcile: Reconcile
+) -> Child:
     identity, has_generated_values = live.identity, change.manifest.document.has_generated_values
     pending = Recreation(
         digest=change.manifest.digest,
@@ -223,19 +225,19 @@ async def _delete(
     )
     memory = replace(change.step.memory, recreation=pending)
     step = replace(change.step, memory=memory, replicas=replicas)
-    if why := await cluster.guard.why_outdated():
+    if why := await why_outdated(reconcile):
         return waiting_outcome(change.step, live, f"{pending.why}; {why}")
     if has_generated_values:
         try:
-            await cluster.guard.keep_values(live, pending.why)
+            await keep_values(reconcile, live, pending.why)
         except ValueError as error:
             return _conflict(change, f"{_kept(change)}: its generated values could be lost: {error}")
     if replicas is not None:
         try:
-            await cluster.guard.keep_replicas(identity, replicas)
+            await keep_replicas(reconcile, identity, replicas)
         except ValueError as error:
             return waiting_outcome(change.step, live, f"{_kept(change)}: its replicas could be lost: {error}")
-    with cluster.writing(identity):
+    with reconcile.cluster.writing(identity):
         try:
             options = calls.DeleteOptions(
                 uid=live.uid,
@@ -243,16 +245,16 @@ async def _delete(
                 # The object's finalizers and its generated values must be unchanged since the operator decided.
                 resource_version=live.resource_version,
             )
-            remaining = await cluster.client.delete(change.resource, identity.namespace, identity.name, options)
+            remaining = await reconcile.client.delete(change.resource, identity.namespace, identity.name, options)
         except ApiError as error:
             if error.conflict:
                 # The event of the object that has its name now requeues the parent.
                 return waiting_outcome(change.step, None, "was changed meanwhile; the operator tries again")
             raise
         if remaining is None:
-            cluster.deleted(live)
+            reconcile.cluster.deleted(live)
             return replace(step, live=None, reason=pending.why)
-        cluster.written(remaining)
+        reconcile.cluster.written(remaining)
     return waiting_outcome(step, remaining, deletion_message(remaining, pending))
 
 
@@ -266,5 +268,5 @@ def _kept(change: ImmutableChange) -> str:
     return f"{field} is immutable, and in spite of {annotation} the object is kept as it is"
 
 
-def _conflict(change: ImmutableChange, message: str) -> Outcome:
+def _conflict(change: ImmutableChange, message: str) -> Child:
     return failed_outcome(change.step, message, problem=FailureReason.CONFLICT, location=change.location)

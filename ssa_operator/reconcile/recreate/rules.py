@@ -32,12 +32,11 @@ from ssa_operator.objects.json_codec import encode, mapping
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.manifest import NEVER_RECREATED, Manifest
 from ssa_operator.objects.scalars import amount
-from ssa_operator.reconcile.adoption.rules import was_left_by_former
-from ssa_operator.reconcile.child_memory import ChildMemories
-from ssa_operator.reconcile.immutable_fields.rules import is_about_name
+from ssa_operator.reconcile.adoption import was_left_by_former
+from ssa_operator.reconcile.child import Child
+from ssa_operator.reconcile.child_memory import ChildMemories, Recreation
+from ssa_operator.reconcile.immutable_fields import is_about_name
 from ssa_operator.reconcile.observed import Observed
-from ssa_operator.reconcile.recreate.recreation import Recreation
-from ssa_operator.reconcile.step import Step
 
 ANNOTATION = f"{PREFIX}recreate"
 CLAIM = GroupKind("", "PersistentVolumeClaim")
@@ -332,7 +331,7 @@ def _spec(body: Mapping[str, Any]) -> Mapping[str, Any]:
 # Rows of the tables in reconcile.decide.
 
 
-def is_recreated(_: Observed, step: Step) -> Step | None:
+def is_recreated(_: Observed, step: Child) -> Child | None:
     """A child that the operator deleted to recreate it is created."""
     recreation = step.memory.recreation
     if recreation is None or recreation.created:
@@ -340,6 +339,6 @@ def is_recreated(_: Observed, step: Step) -> Step | None:
     return step.applied(recreation.why or "was deleted to be recreated")
 
 
-def is_being_deleted(_: Observed, step: Step) -> Step | None:
+def is_being_deleted(_: Observed, step: Child) -> Child | None:
     """A child that is being deleted is created again when it is gone."""
     return step.waiting(deletion_message(step.present, step.memory.recreation)) if step.present.deleting else None

@@ -7,13 +7,15 @@ Promises:
   the next apply removes them together with its change: whenever the process dies, the next one continues.
 - A value that stays, and what admission changes, are remembered, so that resyncs write nothing and try nothing. Only
   what admission denies is tried again by resyncs.
-- In a dry run, the outcome has the object as the accepted trial showed it.
-- The same steps have a field removed that the apply of a manifest would leave (field_conflicts.returned_fields).
+- The same steps have a field removed that came back: an apply would leave it with its old value, no manager would own
+  it, and a new object of the manifest would not have it. A default is not such a field. Only fields of the same mapping
+  may make way for that, and only if no manager owns them or their manager gives them up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from msgspec import Struct
@@ -22,16 +24,17 @@ from msgspec.structs import replace
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.resource import Resource
-from ssa_operator.objects.field_set import Path
+from ssa_operator.objects.field_set import Path, covers, lacking, leaves
 from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.managed_fields import other_entries, owned_by, owned_content
 from ssa_operator.objects.manifest import Manifest
+from ssa_operator.objects.merge_keys import IndexedBody
 from ssa_operator.objects.messages import bounded
 from ssa_operator.objects.source_location import field_text, parse_field
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.child import Child, FailureReason, Result
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.failures import causes_text, failed_outcome, location_of_error, refusals_of
 from ssa_operator.reconcile.field_changes import LeftField
-from ssa_operator.reconcile.field_conflicts.returned_fields import as_refused, dropped_fields, is_gone, returned_fields
-from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.recreate.rules import probe, refusal_is_about_trial
 from ssa_operator.reconcile.refusals.field_claims import Claim, claim
 from ssa_operator.reconcile.refusals.known_refusals import DENIAL_LIMIT, KnownRefusal, admission_notice, left_text
@@ -52,13 +55,12 @@ from ssa_operator.reconcile.refusals.rules import (
     with_kept,
 )
 from ssa_operator.reconcile.resync.unchanged import is_same_content
-from ssa_operator.reconcile.step import FailureReason, Step
 from ssa_operator.schema.crd_schema import object_schema
 
 
 async def answer_refusal(
-    step: Step, manifest: Manifest, resource: Resource, error: ApiError, cluster: ClusterAccess
-) -> Step | Outcome | str | None:
+    step: Child, manifest: Manifest, resource: Resource, error: ApiError, reconcile: Reconcile
+) -> Child | str | None:
     """The step to apply instead, or the outcome, where the manifest is not at fault. Otherwise what the message about
     the refusal says of other managers; None for nothing. Raises ApiError and CredentialsError.
     """
@@ -66,15 +68,15 @@ async def answer_refusal(
     if live is None or live.deleting or step.refusal_answered:
         return None
     if error.denied_by_policy:
-        return await _answer_denial(step, manifest, resource, error, cluster)
+        return await _answer_denial(step, manifest, resource, error, reconcile)
     if not error.invalid or error.denied:
         return None
-    crd = cluster.crds.get(resource.name)
+    crd = reconcile.cluster.crds.get(resource.name)
     schema = object_schema(crd, resource.version) if crd is not None else None
-    refused = read_refusal(manifest, live, refusals_of(error), schema, cluster.former_managers)
+    refused = read_refusal(manifest, live, refusals_of(error), schema, reconcile.former_managers)
     if refused is None:
         return None
-    trials = _Trials(refused=refused, resource=resource, schema=schema, cluster=cluster)
+    trials = _Trials(refused=refused, resource=resource, schema=schema, reconcile=reconcile)
     nearby = find_candidates(refused, None)
     if not (refused.immutable or nearby.candidates or nearby.of_others):
         return None
@@ -90,15 +92,15 @@ async def answer_refusal(
 
 
 async def _answer_denial(
-    step: Step, manifest: Manifest, resource: Resource, error: ApiError, cluster: ClusterAccess
-) -> Step | Outcome | None:
+    step: Child, manifest: Manifest, resource: Resource, error: ApiError, reconcile: Reconcile
+) -> Child | None:
     """The step to apply instead, where a webhook or a policy denies the way back of values that others moved."""
     assert step.live is not None
     refused = RefusedApply(
-        manifest=manifest, live=step.live, fields=(), immutable=(), custom=False, former=cluster.former_managers
+        manifest=manifest, live=step.live, fields=(), immutable=(), custom=False, former=reconcile.former_managers
     )
     denial = bounded(error.message, DENIAL_LIMIT)
-    trials = _Trials(refused=refused, resource=resource, schema=None, cluster=cluster, denial=denial)
+    trials = _Trials(refused=refused, resource=resource, schema=None, reconcile=reconcile, denial=denial)
     moved = moved_values(refused)
     if not moved or (await trials.fresh())[0] is None:
         return None
@@ -117,7 +119,7 @@ class _Trials(Struct, frozen=True, kw_only=True):
     schema: Mapping[str, Any] | None
     returned: tuple[Path, ...] = ()
     """The fields that the object must not have after an apply that is accepted."""
-    cluster: ClusterAccess
+    reconcile: Reconcile
     denial: str = ""
     """How admission denied the manifest, '' if the API server refused it."""
 
@@ -191,14 +193,14 @@ class _Trials(Struct, frozen=True, kw_only=True):
         body, after = merged_patch(_claimed(self.refused, dropped).live, made)
         identity = made.identity
         request = calls.json_patch(self.resource, identity.namespace, identity.name, body, dry_run=True)
-        answer = LiveObject((await self.cluster.client.send(request)).body).body
+        answer = LiveObject((await self.reconcile.client.send(request)).body).body
         metadata = {**answer["metadata"], "managedFields": after.body["metadata"]["managedFields"]}
         return LiveObject.of({**answer, "metadata": metadata})
 
     async def _apply(self, name: str, body: bytes) -> LiveObject:
         manifest = self.refused.manifest
         options = calls.ApplyOptions(dry_run=True, secret=manifest.document.secret)
-        return (await self.cluster.client.apply(self.resource, manifest.identity.namespace, name, body, options)).live
+        return (await self.reconcile.client.apply(self.resource, manifest.identity.namespace, name, body, options)).live
 
 
 def _dropped(chosen: Sequence[Candidate]) -> list[Path]:
@@ -209,9 +211,9 @@ def _claimed(refused: RefusedApply, fields: Sequence[Path]) -> Claim:
     return claim(refused.live, refused.manifest.api_version, fields, refused.former)
 
 
-async def _carry_out(step: Step, trials: _Trials, chosen: tuple[Candidate, ...], answer: LiveObject) -> Step | Outcome:
+async def _carry_out(step: Child, trials: _Trials, chosen: tuple[Candidate, ...], answer: LiveObject) -> Child:
     """Claim the fields that make way. Returns the step that applies the manifest without the values that stay."""
-    refused, cluster = trials.refused, trials.cluster
+    refused, reconcile = trials.refused, trials.reconcile
     dropped, kept = [each for each in chosen if each.kept is None], [each.kept for each in chosen if each.kept]
     digest, uid = refused.manifest.digest, refused.live.uid
     known = KnownRefusal(digest=digest, uid=uid, kept=tuple(kept), denial=trials.denial) if kept else None
@@ -220,27 +222,27 @@ async def _carry_out(step: Step, trials: _Trials, chosen: tuple[Candidate, ...],
     reason = f"{step.reason}; {drop_message(dropped)}" if dropped else step.reason
     made = with_kept(refused.manifest, chosen)
     step = replace(step, manifest=made, reason=reason, memory=memory, refusal_answered=True, foreign_change=change)
-    if cluster.dry_run:
+    if reconcile.cluster.dry_run:
         same = is_same_content(refused.live, answer)
         result = Result.UNCHANGED if same else Result.CONFIGURED
-        return Outcome(step=step, result=result, live=answer, message=drop_message(dropped))
+        return step.ended(result, live=answer, message=drop_message(dropped))
     if not dropped:
         return step
     identity = made.identity
     claimed = _claimed(refused, _dropped(chosen))
     patch = calls.merge_patch(trials.resource, identity.namespace, identity.name, claimed.patch)
-    with cluster.writing(identity):
+    with reconcile.cluster.writing(identity):
         try:
-            live = LiveObject((await cluster.client.send(patch)).body)
+            live = LiveObject((await reconcile.client.send(patch)).body)
         except ApiError as error:
             if error.conflict:
                 message = "was changed meanwhile; the operator tries again"
-                return Outcome(step=step, result=Result.WAITING, live=step.live, message=message, retryable=True)
+                return step.ended(Result.WAITING, live=step.live, message=message, retryable=True)
             raise
-        return replace(step, live=cluster.written(live, changed=False))
+        return replace(step, live=reconcile.cluster.written(live, changed=False))
 
 
-def _blame_admission(step: Step, refused: RefusedApply, fresh: LiveObject | None, error: ApiError) -> Outcome:
+def _blame_admission(step: Child, refused: RefusedApply, fresh: LiveObject | None, error: ApiError) -> Child:
     """The outcome of an apply that admission changes: the object stays, and is as ready as it was if the manifest
     changes nothing else.
     """
@@ -250,7 +252,7 @@ def _blame_admission(step: Step, refused: RefusedApply, fresh: LiveObject | None
     known = KnownRefusal(digest=manifest.digest, uid=refused.live.uid, admission=text)
     step = replace(step, memory=replace(step.memory, refusal=known))
     if changes_nothing(refused, fresh):
-        return Outcome(step=step, result=Result.UNCHANGED, live=refused.live)
+        return step.ended(Result.UNCHANGED, live=refused.live)
     location = location_of_error(manifest, error)
     message = f"{step.identity}: the manifest can't be applied: {text}"
     outcome = failed_outcome(step, message, problem=FailureReason.APPLY_FAILED, location=location)
@@ -258,8 +260,8 @@ def _blame_admission(step: Step, refused: RefusedApply, fresh: LiveObject | None
 
 
 async def answer_returned_fields(
-    step: Step, manifest: Manifest, resource: Resource, cluster: ClusterAccess
-) -> Step | Outcome | None:
+    step: Child, manifest: Manifest, resource: Resource, reconcile: Reconcile
+) -> Child | None:
     """The step to apply instead, or the outcome of a dry run, where fields that the manifest no longer has would be
     back after its apply. None if none would, or where nothing helps. Raises ApiError and CredentialsError.
     """
@@ -269,8 +271,8 @@ async def answer_returned_fields(
     dropped = dropped_fields(live, manifest)
     if not dropped:
         return None
-    refused = as_refused(manifest, live, dropped, cluster.former_managers)
-    trials = _Trials(refused=refused, resource=resource, schema=None, cluster=cluster)
+    refused = as_refused(manifest, live, dropped, reconcile.former_managers)
+    trials = _Trials(refused=refused, resource=resource, schema=None, reconcile=reconcile)
     applied = await trials.as_it_is()
     if applied is None or is_gone(dropped, applied):
         return None
@@ -285,7 +287,55 @@ async def answer_returned_fields(
     returned = () if fresh is None else returned_fields(dropped, live, applied, fresh)
     if not returned:
         return None
-    refused = as_refused(manifest, live, returned, cluster.former_managers)
+    refused = as_refused(manifest, live, returned, reconcile.former_managers)
     trials = replace(trials, refused=refused, returned=returned)
     chosen = await trials.choose(find_candidates(refused, fresh).candidates)
     return None if chosen is None else await _carry_out(step, trials, *chosen)
+
+
+def dropped_fields(live: LiveObject, manifest: Manifest) -> tuple[Path, ...]:
+    """The outermost fields that the operator alone owns in an object, and that the manifest does not have."""
+    dropped = lacking(owned_content(live), manifest.body)
+    if not dropped:
+        return ()
+    others = [tree for _, tree in other_entries(live)]
+    return tuple(path for path in leaves(dropped) if not any(covers(tree, path) for tree in others))
+
+
+def returned_fields(
+    dropped: Sequence[Path], live: LiveObject, applied: LiveObject, fresh: LiveObject
+) -> tuple[Path, ...]:
+    """The dropped fields that came back. `applied` is the object as an apply would leave it, and `fresh` the one that
+    the manifest would become under another name.
+    """
+    before, after, new = IndexedBody(live.body), IndexedBody(applied.body), IndexedBody(fresh.body)
+    owned = [owned_by(applied), *(tree for _, tree in other_entries(applied))]
+    return tuple(
+        path
+        for path in dropped
+        if (value := after.value_at(path)) is not None
+        and value == before.value_at(path)
+        and new.value_at(path) is None
+        and not any(covers(tree, path) for tree in owned)
+    )
+
+
+def as_refused(
+    manifest: Manifest, live: LiveObject, returned: Sequence[Path], former: AbstractSet[str]
+) -> RefusedApply:
+    """An apply after which these fields would be back, in the form of a refused apply."""
+    names = (tuple(step[2:] for step in path if step.startswith("f:")) for path in returned)
+    return RefusedApply(
+        manifest=manifest,
+        live=live,
+        fields=tuple(dict.fromkeys(names)),
+        immutable=(),
+        custom=False,
+        former=former,
+    )
+
+
+def is_gone(returned: Sequence[Path], found: LiveObject) -> bool:
+    """Whether an object has none of these fields."""
+    body = IndexedBody(found.body)
+    return all(body.value_at(path) is None for path in returned)

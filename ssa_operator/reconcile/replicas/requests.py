@@ -15,8 +15,9 @@ from ssa_operator.kube.api.conflicts import retry_on_conflict
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
-from ssa_operator.reconcile.adoption.rules import depends_on_known
-from ssa_operator.reconcile.cluster_access import ClusterAccess, SharedCluster
+from ssa_operator.reconcile.adoption import depends_on_known
+from ssa_operator.reconcile.cluster_access import SharedCluster
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.prune.outdated_view import is_outdated
 from ssa_operator.reconcile.replicas.rules import SPEC_REPLICAS, OthersReplicas, ScalePaths, find_handover
 
@@ -35,13 +36,13 @@ def scale_paths(resource: Resource, cluster: SharedCluster) -> ScalePaths:
 
 
 async def hand_over(
-    manifest: Manifest, live: LiveObject, resource: Resource, cluster: ClusterAccess, replicas: OthersReplicas | None
+    manifest: Manifest, live: LiveObject, resource: Resource, reconcile: Reconcile, replicas: OthersReplicas | None
 ) -> LiveObject:
     """Give the number of a live object other owners, if a manifest leaves it to them. `replicas` is what the object's
     predecessor had. Returns the patched object, or the object that was read if the manifest must not be applied to the
     present one. Raises ApiError.
     """
-    paths, identity = scale_paths(resource, cluster), manifest.identity
+    paths, identity = scale_paths(resource, reconcile.cluster), manifest.identity
 
     async def change(current: LiveObject | None) -> LiveObject:
         if current is None or current.uid != live.uid or (depends_on_known(manifest) and is_outdated(live, current)):
@@ -50,9 +51,9 @@ async def hand_over(
         if handover is None:
             return current
         patch = handover.patch(current)
-        patched = await cluster.client.merge_patch(resource, identity.namespace, identity.name, patch)
+        patched = await reconcile.client.merge_patch(resource, identity.namespace, identity.name, patch)
         log.info("%s: %s", identity, handover)
-        return cluster.written(patched)
+        return reconcile.cluster.written(patched)
 
-    read = partial(cluster.client.find, resource, identity.name, identity.namespace)
+    read = partial(reconcile.client.find, resource, identity.name, identity.namespace)
     return await retry_on_conflict(read, change, known=live)

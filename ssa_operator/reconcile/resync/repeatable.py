@@ -18,13 +18,11 @@ from ssa_operator.objects.compression import Examples, compress, decompress
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
-from ssa_operator.reconcile.adoption.rules import only_to_known
+from ssa_operator.reconcile.adoption import only_to_known
+from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.child_memory import ChildMemories
-from ssa_operator.reconcile.observed import ApplyScope
-from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.plan import Plan
-from ssa_operator.reconcile.shared_ownership.rules import with_owners
-from ssa_operator.reconcile.step import Action
+from ssa_operator.reconcile.shared_ownership import with_owners
 
 SIZE_LIMIT = 64 * 1024
 """Bytes of a parent's manifests, which are compressed, at most."""
@@ -48,14 +46,14 @@ class RepeatableApply:
 
 
 def repeatable_applies(
-    plan: Plan, outcomes: Sequence[Outcome], memories: ChildMemories, examples: Examples
+    plan: Plan, outcomes: Sequence[Child], memories: ChildMemories, examples: Examples
 ) -> tuple[RepeatableApply, ...] | None:
     """The applies of a reconcile, None if it is not repeated. `memories` are those after the reconcile. They are
     compressed by `examples`, which learn from them.
     """
     observed = plan.observed
     if (
-        observed.apply_scope is not ApplyScope.ALL
+        not observed.applies_all
         or not plan.rendered.complete
         or plan.hold_message
         or plan.blocked
@@ -71,9 +69,9 @@ def repeatable_applies(
     if not all(_changes_nothing(outcome, observed.parent.uid) for outcome in outcomes):
         return None
     manifests = [
-        (outcome.step.manifest, outcome.live)
+        (outcome.manifest, outcome.live)
         for outcome in outcomes
-        if outcome.step.action is Action.APPLY and outcome.step.manifest is not None and outcome.live is not None
+        if outcome.action is Action.APPLY and outcome.manifest is not None and outcome.live is not None
     ]
     if sum(len(made.encoded) for made, _ in manifests) > SIZE_LIMIT:
         return None
@@ -85,16 +83,16 @@ def _repeatable(made: Manifest, live: LiveObject, examples: Examples) -> Repeata
     return RepeatableApply(identity=made.identity, version=intern(made.version), compressed=compressed, example=example)
 
 
-def _changes_nothing(outcome: Outcome, parent_uid: str) -> bool:
-    step, live = outcome.step, outcome.live
-    if step.action is Action.UNCHANGED and step.unchanged:
+def _changes_nothing(outcome: Child, parent_uid: str) -> bool:
+    live = outcome.live
+    if outcome.action is Action.UNCHANGED and outcome.unchanged:
         return True  # not even a resync applies it while the object stays as it is
     return (
-        step.action is Action.APPLY
+        outcome.action is Action.APPLY
         and outcome.result is Result.UNCHANGED
-        and step.unchanged
-        and step.live is not None
+        and outcome.unchanged
+        and outcome.before is not None
         and live is not None
-        and live.resource_version == step.live.resource_version
+        and live.resource_version == outcome.before.resource_version
         and live.belongs_to(parent_uid)
     )

@@ -18,10 +18,9 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
-from ssa_operator.reconcile.observed import ApplyScope, Observed
-from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.child import Action, Child, Result
+from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.resync.unchanged import ApplyRecord, apply_record, is_counted_in_vain, is_unchanged
-from ssa_operator.reconcile.step import Action, Step
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -83,19 +82,19 @@ class ResyncBudget(Generic[Key]):
 # What is remembered of an apply.
 
 
-def record_after(outcome: Outcome, before: ApplyRecord | None) -> ApplyRecord | None:
+def record_after(outcome: Child, before: ApplyRecord | None) -> ApplyRecord | None:
     """The record of the last apply of a child, after this outcome. Of an object that is as it was applied, only the
     newest version is kept. The version of an apply that changed nothing and that the API server counted is logged once
     for a manifest.
     """
-    step, live = outcome.step, outcome.live
-    if step.manifest is None or live is None:
+    live = outcome.live
+    if outcome.manifest is None or live is None:
         return None
-    if step.action is Action.APPLY and outcome.result not in (Result.FAILED, Result.WAITING):
-        return _after_apply(step.manifest, live, before, counted=outcome.counted)
-    if before is not None and (outcome.result is Result.WAITING or step.action is Action.UNCHANGED):
+    if outcome.action is Action.APPLY and outcome.result not in (Result.FAILED, Result.WAITING):
+        return _after_apply(outcome.manifest, live, before, counted=outcome.counted)
+    if before is not None and (outcome.result is Result.WAITING or outcome.action is Action.UNCHANGED):
         # It was not applied now; what an earlier apply left behind is as good as before.
-        newer = step.unchanged and before.applied is not live
+        newer = outcome.unchanged and before.applied is not live
         return replace(before, applied=live) if newer else before
     return None
 
@@ -115,7 +114,7 @@ def _after_apply(manifest: Manifest, live: LiveObject, before: ApplyRecord | Non
 _COUNTED = "is as its last apply left it, and the API server counts each apply as a change"
 
 
-def needs_no_apply(observed: Observed, step: Step) -> Step | None:
+def needs_no_apply(observed: Observed, step: Child) -> Child | None:
     """A child that is as it was applied is applied by a resync only."""
     record = step.memory.applied
     if not is_unchanged(step.wanted, step.present, record):
@@ -123,19 +122,19 @@ def needs_no_apply(observed: Observed, step: Step) -> Step | None:
     refusal = step.memory.refusal
     # No event tells when admission lets the manifest pass.
     refused = refusal is not None and bool(refusal.admission)
-    if observed.apply_scope is ApplyScope.CHANGED and not refused:
+    if not observed.applies_all and not refused:
         return step.left_unchanged("is proven unchanged", unchanged=True)
     if is_counted_in_vain(step.present, record) and not observed.renewed:
         return step.left_unchanged(_COUNTED, unchanged=True)
     return step.applied("this reconcile applies every manifest", unchanged=True)
 
 
-def is_applied(observed: Observed, step: Step) -> Step:
+def is_applied(observed: Observed, step: Child) -> Child:
     """Any other child is applied."""
     return step.applied(_why_applied(observed, step))
 
 
-def _why_applied(observed: Observed, step: Step) -> str:
+def _why_applied(observed: Observed, step: Child) -> str:
     record, live = step.memory.applied, step.present
     if record is None:
         if not live.owned_fields():

@@ -16,25 +16,18 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.messages import sentence
 from ssa_operator.objects.secret_fields import HIDDEN, ParentSecrets
+from ssa_operator.reconcile.child import Child, FailureReason, Result
 from ssa_operator.reconcile.finalization.rules import Finalization
-from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.status.report import Report, with_message
-from ssa_operator.reconcile.step import FailureReason, Step
 
 NOT_SHOWN = "(the message is not shown: a Secret's content is part of the manifest, and it may quote or name it)"
 
 
-def redacted_outcomes(outcomes: Sequence[Outcome], secrets: ParentSecrets) -> tuple[Outcome, ...]:
-    """The outcomes as a report, its Events and the log may show them."""
+def redacted_outcomes(outcomes: Sequence[Child], secrets: ParentSecrets) -> tuple[Child, ...]:
+    """The outcomes, or steps, as a report, its Events, messages and the log may show them."""
     if not (secrets.children or secrets.queries):
         return tuple(outcomes)
     return tuple(_outcome(outcome, secrets) for outcome in outcomes)
-
-
-def redacted_steps(steps: Sequence[Step], secrets: ParentSecrets) -> list[Step]:
-    """Steps that are not carried out, as a message may show them."""
-    outcomes = [Outcome(step=step, result=Result.FAILED) for step in steps]
-    return [outcome.step for outcome in redacted_outcomes(outcomes, secrets)]
 
 
 def redacted_finalization(finalization: Finalization, secrets: ParentSecrets) -> Finalization:
@@ -65,37 +58,32 @@ def with_left_out(report: Report, left_out: Sequence[str]) -> Report:
     return with_message(report, sentence([report.verdict.message, *remarks]))
 
 
-def _outcome(outcome: Outcome, secrets: ParentSecrets) -> Outcome:
-    step, fields = outcome.step, secrets.of(outcome.step.identity)
+def _outcome(outcome: Child, secrets: ParentSecrets) -> Child:
+    fields = secrets.of(outcome.identity)
     outcome = replace(outcome, hides_status=bool(fields), cause="" if fields else outcome.cause)
     if fields.name_object or fields.keys or fields.instruct or (secrets.name_objects and _may_name_others(outcome)):
         outcome = _without_messages(outcome)
-    return replace(outcome, step=replace(outcome.step, identity=secrets.shown(step.identity)))
+    return replace(outcome, identity=secrets.shown(outcome.identity))
 
 
-def _may_name_others(outcome: Outcome) -> bool:
-    step = outcome.step
-    waits = bool(step.after or step.missing or step.awaited) or outcome.result is Result.WAITING
-    return step.manifest is None or waits or step.problem is FailureReason.DEPENDENCY_CYCLE
+def _may_name_others(outcome: Child) -> bool:
+    waits = bool(outcome.after or outcome.missing or outcome.awaited) or outcome.result is Result.WAITING
+    loops = outcome.problem is FailureReason.DEPENDENCY_CYCLE or bool(outcome.feedback_loop)
+    return outcome.manifest is None or waits or loops
 
 
-def _without_messages(outcome: Outcome) -> Outcome:
-    step = outcome.step
-    awaited = tuple(replace(each, hidden=True) for each in step.awaited)
-    memory = step.memory if step.memory.refusal is None else replace(step.memory, refusal=None)
+def _without_messages(outcome: Child) -> Child:
+    memory = outcome.memory
     return replace(
         outcome,
-        step=replace(
-            step,
-            reason=step.reason and NOT_SHOWN,
-            why_kept=step.why_kept and NOT_SHOWN,
-            awaited=awaited,
-            after=(),
-            missing=(),
-            memory=memory,
-            conflict=step.conflict and NOT_SHOWN,
-            feedback_loop=step.feedback_loop and NOT_SHOWN,
-        ),
+        reason=outcome.reason and NOT_SHOWN,
+        why_kept=outcome.why_kept and NOT_SHOWN,
+        awaited=tuple(replace(each, hidden=True) for each in outcome.awaited),
+        after=(),
+        missing=(),
+        memory=memory if memory.refusal is None else replace(memory, refusal=None),
+        conflict=outcome.conflict and NOT_SHOWN,
+        feedback_loop=outcome.feedback_loop and NOT_SHOWN,
         message=outcome.message and NOT_SHOWN,
         warnings=tuple(NOT_SHOWN for _ in outcome.warnings),
     )

@@ -16,7 +16,7 @@ from ssa_operator.kube.api.discovery import REQUEST_ERRORS
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.current_reconcile import Reconcile
 
 
 class UnlabelledObjects(Struct, frozen=True):
@@ -42,14 +42,14 @@ class UnlabelledObjects(Struct, frozen=True):
 NO_OBJECTS = UnlabelledObjects()
 
 
-async def get_unlabelled(cluster: ClusterAccess, versions: Mapping[Identity, str | None]) -> UnlabelledObjects:
+async def get_unlabelled(reconcile: Reconcile, versions: Mapping[Identity, str | None]) -> UnlabelledObjects:
     """The objects of these names that exist without the operator's label, so that no informer holds them. They are read
     as the parent's account, in these versions (None: the preferred one).
     """
-    unwatched = [identity for identity in versions if identity not in cluster.children] if versions else []
+    unwatched = [identity for identity in versions if identity not in reconcile.cluster.children] if versions else []
     if not unwatched:
         return NO_OBJECTS
-    answers = await asyncio.gather(*(_get(cluster, each, versions[each]) for each in unwatched))
+    answers = await asyncio.gather(*(_get(reconcile, each, versions[each]) for each in unwatched))
     by_identity = dict(zip(unwatched, answers, strict=True))
     return UnlabelledObjects(
         {identity: answer for identity, answer in by_identity.items() if isinstance(answer, LiveObject)},
@@ -58,10 +58,10 @@ async def get_unlabelled(cluster: ClusterAccess, versions: Mapping[Identity, str
     )
 
 
-async def _get(cluster: ClusterAccess, identity: Identity, version: str | None) -> LiveObject | Exception | None:
+async def _get(reconcile: Reconcile, identity: Identity, version: str | None) -> LiveObject | Exception | None:
     """The object, None without one, or why it can't be read."""
     try:
-        resource = await cluster.children.resource(identity.group_kind, version)
-        return await cluster.client.find(resource, identity.name, identity.namespace)
+        resource = await reconcile.cluster.children.resource(identity.group_kind, version)
+        return await reconcile.client.find(resource, identity.name, identity.namespace)
     except REQUEST_ERRORS as error:
         return error

@@ -19,9 +19,8 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import bounded
 from ssa_operator.objects.readiness import Readiness, ReadinessState, readiness
 from ssa_operator.objects.secret_fields import ParentSecrets
-from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.refusals.known_refusals import refusal_notice
-from ssa_operator.reconcile.step import Action, Step
 
 CAUSE_LIMIT = 256
 """Characters of the reason why a dependency isn't ready yet."""
@@ -54,14 +53,14 @@ def kept_text(why: str) -> str:
     return f"the parent never deletes it, because {why}"
 
 
-def child_statuses(outcomes: Sequence[Outcome], now: float) -> tuple[ChildStatus, ...]:
+def child_statuses(outcomes: Sequence[Child], now: float) -> tuple[ChildStatus, ...]:
     """The status of the child of each outcome, without those that are gone; `now` is in seconds since the epoch."""
     return tuple(_child_status(outcome, now) for outcome in outcomes if not outcome.gone)
 
 
-def _child_status(outcome: Outcome, now: float) -> ChildStatus:
-    step, live = outcome.step, outcome.live
-    counts = step.manifest is None or step.manifest.instructions.wait
+def _child_status(outcome: Child, now: float) -> ChildStatus:
+    live = outcome.live
+    counts = outcome.manifest is None or outcome.manifest.instructions.wait
     if outcome.result is Result.FAILED:
         found = Readiness(ReadinessState.FAILED, outcome.message)
     elif outcome.result is Result.WAITING:
@@ -69,30 +68,30 @@ def _child_status(outcome: Outcome, now: float) -> ChildStatus:
             ReadinessState.TERMINATING if live is not None and live.deleting else ReadinessState.WAITING,
             outcome.message,
         )
-    elif step.once_readiness is not None:
-        found = step.once_readiness
+    elif outcome.once_readiness is not None:
+        found = outcome.once_readiness
         if outcome.hides_status and found.message:
             found = replace(found, message=STATUS_HIDDEN)
     elif live is None:
         found = Readiness(ReadinessState.NOT_FOUND, outcome.message)
     else:
-        found = step.readiness_of(live, now)
+        found = outcome.readiness_of(live, now)
         if outcome.hides_status:
-            found = _without_quotes(found, step.readiness_of(_without_messages(live), now, with_cause=False))
-        if step.action is Action.KEEP and step.manifest is None:
-            found, counts = Readiness(found.state, step.reason, found.again_at), False
-        elif step.why_kept:
-            found = replace(found, message=f"{found.message or 'is ready'}; {kept_text(step.why_kept)}")
+            found = _without_quotes(found, outcome.readiness_of(_without_messages(live), now, with_cause=False))
+        if outcome.action is Action.KEEP and outcome.manifest is None:
+            found, counts = Readiness(found.state, outcome.reason, found.again_at), False
+        elif outcome.why_kept:
+            found = replace(found, message=f"{found.message or 'is ready'}; {kept_text(outcome.why_kept)}")
         elif outcome.cause:
             found = replace(found, message=f"{found.message}; {outcome.cause}")
-        if notice := refusal_notice(step.memory.refusal, step.manifest, live):
+        if notice := refusal_notice(outcome.memory.refusal, outcome.manifest, live):
             found = replace(found, message="; ".join(filter(None, (found.message, notice))))
     return ChildStatus(
-        identity=step.identity,
+        identity=outcome.identity,
         uid=live.uid if live else "",
         readiness=found,
         counts=counts,
-        waits=outcome.result is Result.WAITING and bool(step.awaited),
+        waits=outcome.result is Result.WAITING and bool(outcome.awaited),
         failed=outcome.result is Result.FAILED,
     )
 
@@ -121,12 +120,12 @@ def _unquoted(value: Any) -> Any:
     return [_unquoted(item) for item in value] if isinstance(value, list) else value
 
 
-def with_waiting_causes(children: tuple[ChildStatus, ...], outcomes: Sequence[Outcome]) -> tuple[ChildStatus, ...]:
+def with_waiting_causes(children: tuple[ChildStatus, ...], outcomes: Sequence[Child]) -> tuple[ChildStatus, ...]:
     """The children, with the reason why its dependency isn't ready in the message of each one that waits."""
     if not any(child.waits for child in children):
         return children
     by_identity = {child.identity: child for child in children}
-    steps = {outcome.step.identity: outcome.step for outcome in reversed(outcomes)}
+    steps = {outcome.identity: outcome for outcome in reversed(outcomes)}
     return tuple(
         replace(child, readiness=replace(child.readiness, message=_waiting_text(steps[child.identity], by_identity)))
         if child.waits
@@ -135,18 +134,18 @@ def with_waiting_causes(children: tuple[ChildStatus, ...], outcomes: Sequence[Ou
     )
 
 
-def roots_first(children: Sequence[ChildStatus], outcomes: Sequence[Outcome]) -> Sequence[ChildStatus]:
+def roots_first(children: Sequence[ChildStatus], outcomes: Sequence[Child]) -> Sequence[ChildStatus]:
     """The children, with those that wait for another waiting child at the end."""
     waiting = {child.identity for child in children if child.waits}
     dependents = {
-        outcome.step.identity
+        outcome.identity
         for outcome in outcomes
-        if outcome.step.identity in waiting and any(edge.target in waiting for edge in outcome.step.after)
+        if outcome.identity in waiting and any(edge.target in waiting for edge in outcome.after)
     }
     return sorted(children, key=lambda child: child.identity in dependents) if dependents else children
 
 
-def _waiting_text(step: Step, children: Mapping[Identity, ChildStatus]) -> str:
+def _waiting_text(step: Child, children: Mapping[Identity, ChildStatus]) -> str:
     causes: dict[Question, str | None] = dict(step.missing)
     for edge in step.after:
         if edge.target in children:

@@ -20,7 +20,7 @@ from msgspec import Struct
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import MANAGER, LiveObject
 from ssa_operator.objects.render_result import TemplateWarning
-from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.child import Child, Result
 from ssa_operator.reconcile.status.child_status import kept_text
 from ssa_operator.reconcile.status.conditions import live_condition
 from ssa_operator.reconcile.status.report import Report
@@ -68,7 +68,7 @@ def events(before: Report | None, parent: LiveObject, report: Report, *, shown: 
     """
     emitted = [*_change_events(report.outcomes), *_warning_events(report.outcomes)]
     for outcome, why in newly_kept(before, report):
-        note = f"{outcome.step.identity}: {kept_text(why)}"
+        note = f"{outcome.identity}: {kept_text(why)}"
         emitted.append(Event(reason="ChildKept", action="Reconcile", note=note, warning=True, about=_about(outcome)))
     earlier = before.verdict if before is not None else reported_verdict(parent)
     verdict = _verdict_event(earlier, report.verdict, shown=shown)
@@ -91,7 +91,7 @@ def _template_event(warning: TemplateWarning, parent: LiveObject) -> Event:
     return Event(reason=warning.reason, action="Warn", note=warning.message, warning=True, about=parent, regarding=live)
 
 
-def newly_kept(before: Report | None, report: Report) -> list[tuple[Outcome, str]]:
+def newly_kept(before: Report | None, report: Report) -> list[tuple[Child, str]]:
     """The children that the parent never deletes because it lives in them, each with the reason, without those that
     the last report already had as such. The first reconcile of a process has those that it changed.
     """
@@ -100,9 +100,7 @@ def newly_kept(before: Report | None, report: Report) -> list[tuple[Outcome, str
     return [
         (outcome, why)
         for outcome in report.outcomes
-        if (why := outcome.step.why_kept)
-        and outcome.step.identity not in known
-        and (before or outcome.result in changed)
+        if (why := outcome.why_kept) and outcome.identity not in known and (before or outcome.result in changed)
     ]
 
 
@@ -173,17 +171,17 @@ def bounded_note(note: str) -> str:
     return note if len(encoded) <= NOTE_LIMIT else encoded[: NOTE_LIMIT - 3].decode(errors="ignore") + "…"
 
 
-def _change_events(outcomes: Sequence[Outcome]) -> Iterator[Event]:
+def _change_events(outcomes: Sequence[Child]) -> Iterator[Event]:
     for outcome in outcomes:
-        step, change = outcome.step, outcome.step.foreign_change
+        change = outcome.foreign_change
         if change is not None and outcome.result in (Result.CREATED, Result.CONFIGURED):
-            deleted = f"recreated {step.identity}: it was deleted"
-            note = deleted if change.deleted else f"reverted {step.identity}: {step.reason}"
+            deleted = f"recreated {outcome.identity}: it was deleted"
+            note = deleted if change.deleted else f"reverted {outcome.identity}: {outcome.reason}"
             yield Event(reason="Repaired", action="Apply", note=note, about=_about(outcome))
         if outcome.message and outcome.result in (Result.CONFIGURED, Result.UNCHANGED):
-            note = f"{step.identity}: {outcome.message}"
+            note = f"{outcome.identity}: {outcome.message}"
             yield Event(reason="FieldsLeft", action="Apply", note=note, warning=True, about=_about(outcome))
-    others = [outcome for outcome in outcomes if outcome.step.foreign_change is None]
+    others = [outcome for outcome in outcomes if outcome.foreign_change is None]
     for result, reason, action, verb in (
         (Result.CREATED, "Created", "Create", "created"),
         (Result.CONFIGURED, "Changed", "Apply", "changed"),
@@ -192,23 +190,23 @@ def _change_events(outcomes: Sequence[Outcome]) -> Iterator[Event]:
     ):
         found = [outcome for outcome in others if outcome.result is result]
         if found:
-            note = f"{verb} {_names(outcome.step.identity for outcome in found)}"
-            if len({outcome.step.reason for outcome in found}) == 1 and result is not Result.CREATED:
-                note += f": {found[0].step.reason}"
+            note = f"{verb} {_names(outcome.identity for outcome in found)}"
+            if len({outcome.reason for outcome in found}) == 1 and result is not Result.CREATED:
+                note += f": {found[0].reason}"
             yield Event(reason=reason, action=action, note=note, about=_about(found[0]) if len(found) == 1 else None)
 
 
-def _warning_events(outcomes: Sequence[Outcome]) -> Iterator[Event]:
+def _warning_events(outcomes: Sequence[Child]) -> Iterator[Event]:
     for outcome in outcomes:
         for text in outcome.warnings:
-            note = f"{outcome.step.identity}: {text}"
+            note = f"{outcome.identity}: {text}"
             yield Event(reason="APIWarning", action="Apply", note=note, warning=True, about=_about(outcome))
 
 
-def _about(outcome: Outcome) -> LiveObject | None:
+def _about(outcome: Child) -> LiveObject | None:
     """The object of an outcome, None if its name is hidden: the Event would show it."""
     live = outcome.live
-    return live if live is not None and live.identity == outcome.step.identity else None
+    return live if live is not None and live.identity == outcome.identity else None
 
 
 def _verdict_event(before: Verdict | None, after: Verdict, *, shown: bool) -> Event | None:

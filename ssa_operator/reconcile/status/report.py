@@ -18,9 +18,9 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import MESSAGE_LIMIT, bounded, sentence
 from ssa_operator.objects.render_result import StatusFields, TemplateWarning
 from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets
+from ssa_operator.reconcile.child import Child, Result
 from ssa_operator.reconcile.finalization.rules import Finalization
 from ssa_operator.reconcile.finalization.stuck_deletions import removal_advice
-from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.refusals.known_refusals import refusal_notice
 from ssa_operator.reconcile.status.author_status import OPERATOR_TYPES, AuthorStatus, author_status, last_status
@@ -45,7 +45,7 @@ class Report(Struct, frozen=True, kw_only=True):
     children: tuple[ChildStatus, ...]
     complete: bool
     """Whether everything that was rendered is applied, and nothing that is no longer rendered is kept."""
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[Child, ...] = ()
 
     retryable: bool = False
     """Whether a step failed or waits, and a retry may help without a change of the parent or its templates."""
@@ -80,14 +80,14 @@ class Report(Struct, frozen=True, kw_only=True):
     """What the status template rendered."""
 
 
-def make_report(parent: LiveObject, plan: Plan, outcomes: Sequence[Outcome], own: StatusFields, now: float) -> Report:
+def make_report(parent: LiveObject, plan: Plan, outcomes: Sequence[Child], own: StatusFields, now: float) -> Report:
     """The report of one reconcile; `own` are the fields of the author's status template, `now` is in seconds since the
     epoch.
     """
     children = with_waiting_causes(child_statuses(outcomes, now), outcomes)
     problems = tuple(dict.fromkeys((*plan.rendered.problems, *own.problems)))
     verdict = make_verdict(plan, problems, outcomes, children)
-    loops = dict.fromkeys(outcome.step.feedback_loop for outcome in outcomes)
+    loops = dict.fromkeys(outcome.feedback_loop for outcome in outcomes)
     feedback_loop = sentence([loop for loop in loops if loop]) or None
     if feedback_loop:
         verdict = replace(verdict, message=bounded(f"{verdict.message}; {feedback_loop}", MESSAGE_LIMIT))
@@ -100,18 +100,18 @@ def make_report(parent: LiveObject, plan: Plan, outcomes: Sequence[Outcome], own
     return replace(report, complete=_complete(plan, outcomes), feedback_loop=feedback_loop, warnings=warnings)
 
 
-def _refusal_notices(outcomes: Sequence[Outcome]) -> list[str]:
+def _refusal_notices(outcomes: Sequence[Child]) -> list[str]:
     """The API server's refusals of manifests that are not at fault. A failed step has its own message."""
     return [
-        f"{outcome.step.identity}: {notice}"
+        f"{outcome.identity}: {notice}"
         for outcome in outcomes
         if outcome.result is not Result.FAILED
-        and (notice := refusal_notice(outcome.step.memory.refusal, outcome.step.manifest, outcome.live))
+        and (notice := refusal_notice(outcome.memory.refusal, outcome.manifest, outcome.live))
     ]
 
 
 def make_suspended_report(
-    parent: LiveObject, outcomes: Sequence[Outcome], own: StatusFields, now: float, why: str
+    parent: LiveObject, outcomes: Sequence[Child], own: StatusFields, now: float, why: str
 ) -> Report:
     """The report of a suspended parent; `outcomes` are those of `outcomes_while_suspended`, `why` is the message of
     `suspension_message`.
@@ -148,7 +148,7 @@ def make_suspicion_report(parent: LiveObject, why: str, now: float) -> Report:
 
 
 def make_deletion_report(
-    parent: LiveObject, finalization: Finalization, outcomes: Sequence[Outcome], own: StatusFields, now: float
+    parent: LiveObject, finalization: Finalization, outcomes: Sequence[Child], own: StatusFields, now: float
 ) -> Report:
     """The report on a parent that is being deleted; the arguments are those of `make_report`."""
     verdict = make_deletion_verdict(finalization, outcomes)
@@ -226,13 +226,13 @@ def _report_of(
     )
 
 
-def _with_outcomes(report: Report, outcomes: Sequence[Outcome], *moments: float | None) -> Report:
+def _with_outcomes(report: Report, outcomes: Sequence[Child], *moments: float | None) -> Report:
     """The report with the outcomes of the steps. `moments` are when the next render is due without them."""
     denied = any(outcome.denied for outcome in outcomes)
     return replace(
         report,
         outcomes=tuple(outcomes),
-        kept=frozenset(outcome.step.identity for outcome in outcomes if outcome.step.why_kept),
+        kept=frozenset(outcome.identity for outcome in outcomes if outcome.why_kept),
         retryable=denied or any(outcome.retryable for outcome in outcomes),
         denied=denied,
         unblocked=denied and any(outcome.result is Result.CREATED for outcome in outcomes),
@@ -244,7 +244,7 @@ def _with_outcomes(report: Report, outcomes: Sequence[Outcome], *moments: float 
     )
 
 
-def _complete(plan: Plan, outcomes: Sequence[Outcome]) -> bool:
+def _complete(plan: Plan, outcomes: Sequence[Child]) -> bool:
     """Whether everything that was rendered is applied, and nothing that is no longer rendered is kept."""
     unfinished = any(outcome.result is Result.FAILED or outcome.result is Result.WAITING for outcome in outcomes)
     return plan.rendered.complete and not (unfinished or plan.hold_message or plan.blocked)

@@ -18,11 +18,10 @@ from msgspec.structs import replace
 from ssa_operator.objects.messages import sentence
 from ssa_operator.objects.readiness import ReadinessState
 from ssa_operator.objects.render_result import ReconcileResult, RenderProblem
+from ssa_operator.reconcile.child import Action, Child, FailureReason, Result
 from ssa_operator.reconcile.finalization.rules import Finalization
-from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.status.child_status import ChildStatus, roots_first
-from ssa_operator.reconcile.step import Action, FailureReason
 
 
 class ReadyReason(StrEnum):
@@ -69,7 +68,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
 
 def make_verdict(
-    plan: Plan, problems: Sequence[RenderProblem], outcomes: Sequence[Outcome], children: Sequence[ChildStatus]
+    plan: Plan, problems: Sequence[RenderProblem], outcomes: Sequence[Child], children: Sequence[ChildStatus]
 ) -> Verdict:
     """The verdict on a parent that is not being deleted; `problems` are those of all templates."""
     verdict = _verdict(plan, [each for each in problems if not each.outdated], outcomes, children)
@@ -78,10 +77,10 @@ def make_verdict(
 
 
 def _verdict(
-    plan: Plan, problems: Sequence[RenderProblem], outcomes: Sequence[Outcome], children: Sequence[ChildStatus]
+    plan: Plan, problems: Sequence[RenderProblem], outcomes: Sequence[Child], children: Sequence[ChildStatus]
 ) -> Verdict:
     failures = [outcome for outcome in outcomes if outcome.result is Result.FAILED]
-    failures += [_conflict_failure(outcome) for outcome in outcomes if outcome.step.conflict]
+    failures += [_conflict_failure(outcome) for outcome in outcomes if outcome.conflict]
     if problems:
         causes = [str(problem) for problem in problems] + [_failure_message(failure) for failure in failures]
         return Verdict(ready=False, reason=ReadyReason.RENDER_FAILED.value, message=sentence(causes), stalled=True)
@@ -108,14 +107,14 @@ def make_verdict_on_children(children: Sequence[ChildStatus]) -> Verdict:
     )
 
 
-def make_deletion_verdict(finalization: Finalization, outcomes: Sequence[Outcome]) -> Verdict:
+def make_deletion_verdict(finalization: Finalization, outcomes: Sequence[Child]) -> Verdict:
     """The verdict on a parent that is being deleted and that the operator's finalizer keeps."""
     failures = [outcome for outcome in outcomes if outcome.result is Result.FAILED]
     causes = [_failure_message(failure) for failure in failures] or [finalization.awaited]
     causes += [
-        f"{outcome.step.identity} {outcome.message}"
+        f"{outcome.identity} {outcome.message}"
         for outcome in outcomes
-        if outcome.result is Result.WAITING and outcome.step.action is Action.PRUNE
+        if outcome.result is Result.WAITING and outcome.action is Action.PRUNE
     ]
     causes += [f"skipped: {hook}" for hook in finalization.skipped_hooks]
     causes += [_skipped_message(problem) for problem in finalization.plan.rendered.problems]
@@ -124,13 +123,13 @@ def make_deletion_verdict(finalization: Finalization, outcomes: Sequence[Outcome
     return Verdict(ready=False, reason=ReadyReason.DELETING.value, message=message, stalled=stalled)
 
 
-def _conflict_failure(outcome: Outcome) -> Outcome:
+def _conflict_failure(outcome: Child) -> Child:
     """A field conflict counts as a failure of its child, whatever the result of the step is."""
-    message = f"{outcome.step.identity}: {outcome.step.conflict}"
+    message = f"{outcome.identity}: {outcome.conflict}"
     return replace(outcome, result=Result.FAILED, message=message, problem=FailureReason.CONFLICT, retryable=False)
 
 
-def _failure_verdict(failures: Sequence[Outcome]) -> Verdict | None:
+def _failure_verdict(failures: Sequence[Child]) -> Verdict | None:
     """The verdict with the first reason of `FailureReason` that a failure has, None if no failure has one."""
     reason = next((each for each in FailureReason if any(failure.problem is each for failure in failures)), None)
     if reason is None:
@@ -170,8 +169,8 @@ def _ready_message(children: Sequence[ChildStatus]) -> str:
             return f"all {count} children are ready"
 
 
-def _failure_message(failure: Outcome) -> str:
-    location = failure.location or failure.step.location
+def _failure_message(failure: Child) -> str:
+    location = failure.location
     return f"{location}: {failure.message}" if location else failure.message
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable, Mapping
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from ssa_operator.objects.scalars import parse_duration
 from ssa_operator.rendering.folder.folder_snapshot import read_snapshot
 from ssa_operator.rendering.folder.rollout_fields import parse_rollout
 from ssa_operator.rendering.jinja.predicates import PredicateError, compile_predicate
+from ssa_operator.rendering.values.limits import MOST_SECONDS
 from ssa_operator.rendering.values.line_marks import StaticText
 from ssa_operator.rendering.yaml.documents import parse
 from ssa_operator.rendering.yaml.nodes import DocumentError, Node, SlotValues, find_location
@@ -41,6 +43,7 @@ _KEYS = (
     "suspendWhen",
     "maxChildren",
     "maxDepth",
+    "renderLimit",
     "adopt",
     "rollout",
 )
@@ -57,6 +60,8 @@ class Settings(ParentSettings, frozen=True, kw_only=True):
     """Field managers whose fields the operator takes over when it adopts an existing object."""
     suspend_when: Predicate | None = None
     """The expression over a parent that suspends it while it is true; None without one."""
+    render_limit: float | None = None
+    """Seconds of processor time that one template may take, at most 30; None for one."""
     rollout: RolloutSettings | None = None
     """How a changed template set is rolled out; None for all parents at once."""
 
@@ -88,13 +93,14 @@ def _settings(found: Any, node: Node) -> Settings:
     if not isinstance(cluster_scope, bool):
         raise DocumentError("clusterScope must be true or false", find_location(node, ("clusterScope",), SlotValues()))
     return Settings(
-        interval=_interval(found.get("interval"), node),
+        interval=_seconds("interval", found.get("interval"), node),
         version=version,
         cluster_scope=cluster_scope,
         former_managers=_former_managers(found.get("formerManagers", []), node),
         adopt=_adopt(found.get("adopt", AdoptPolicy.IN_NAMESPACE), node),
         max_children=_count("maxChildren", found, MAX_CHILDREN, node),
         max_depth=_count("maxDepth", found, MAX_DEPTH, node),
+        render_limit=_seconds("renderLimit", found.get("renderLimit"), node, MOST_SECONDS),
         suspend_when=_suspend_when(found.get("suspendWhen"), node),
         rollout=parse_rollout(found.get("rollout"), node),
     )
@@ -139,15 +145,19 @@ def _former_managers(value: Any, node: Node) -> frozenset[str]:
     return frozenset(value)
 
 
-def _interval(value: Any, node: Node) -> float | None:
+def _seconds(name: str, value: Any, node: Node, most: float = inf) -> float | None:
+    """The seconds of a setting that is a duration, None without it."""
     if value is None:
         return None
+    location = find_location(node, (name,), SlotValues())
     try:
         seconds = parse_duration(str(value))
     except ValueError as error:
-        raise DocumentError(f"interval: {error}", find_location(node, ("interval",), SlotValues())) from None
+        raise DocumentError(f"{name}: {error}", location) from None
     if seconds <= 0:
-        raise DocumentError("interval must be longer than 0", find_location(node, ("interval",), SlotValues()))
+        raise DocumentError(f"{name} must be longer than 0", location)
+    if seconds > most:
+        raise DocumentError(f"{name} must be at most {most:g}s", location)
     return seconds
 
 

@@ -108,6 +108,12 @@ class Sources(Struct, frozen=True, kw_only=True):
     folders: Mapping[str, Folder]
     problems: tuple[RenderProblem, ...] = ()
 
+    @property
+    def problem_lines(self) -> tuple[str, ...]:
+        """Every problem, those of the folders included."""
+        of_folders = (each for folder in self.folders.values() for each in folder.problems)
+        return tuple(map(str, (*self.problems, *of_folders)))
+
 
 def load_all(
     roots: Sequence[Path],
@@ -290,13 +296,17 @@ def _load_folder(name: str, root: Path, read: _Read, old: Folder | None) -> Fold
     try:
         stored = read.given.stored
         operator = read.given.installation.operator() if stored is None else stored.operator
-        around = Surroundings(values=values, operator=operator, files=FolderFiles(data))
+        around = Surroundings(
+            values=values, operator=operator, files=FolderFiles(data), render_limit=settings.render_limit
+        )
         coverage = read.given.coverage
         templates = Templates(name, files, digest, around, coverage, unread if read.given.partial else None)
         problems += templates.problems
     except LoadError as error:
         problems.extend(error.problems)
-    if templates is not None and not templates.manifest_files and not problems:
+    had_manifests = old is not None and old.templates is not None and bool(old.templates.manifest_files)
+    has_any = templates is not None and (templates.manifest_files or (templates.status and not had_manifests))
+    if templates is not None and not has_any and not problems:
         other = next((path for path in own if path.endswith(".j2") and not path.startswith("_")), "")
         advice = "add one, or remove the folder if the operator should ignore the resource"
         advice = f"call {other} {other.removesuffix('.j2')}.yaml.j2" if other else advice

@@ -10,11 +10,12 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MappingView, MutableMapping
-from functools import partial
+from functools import cached_property, partial
 from types import BuiltinMethodType, CodeType, GeneratorType, MethodType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from jinja2 import DictLoader, Template, TemplateRuntimeError, TemplateSyntaxError, nodes, pass_context
+from jinja2.environment import TemplateModule
 from jinja2.exceptions import SecurityError
 from jinja2.ext import LoopControlExtension
 from jinja2.parser import Parser
@@ -38,6 +39,7 @@ from ssa_operator.rendering.jinja.functions import (
     VARIABLES,
     attempt,
 )
+from ssa_operator.rendering.jinja.kept_results import imported_module, kept_results
 from ssa_operator.rendering.jinja.line_tags import LineTags
 from ssa_operator.rendering.jinja.method_calls import (
     bounded_format,
@@ -86,6 +88,9 @@ def finalize(_: Context, value: Any) -> Any:
     return TrackedPiece(_with_origins(track_data(plain_data, tracked), value)) if tracked else ValuePiece(plain_data)
 
 
+_SHORT_SCALARS = frozenset({bool, float, int, type(None)})
+
+
 def output_tracked(value: TrackedValue | UnknownValue) -> Any:
     """The piece of output that a value of the cluster writes."""
     if isinstance(value, UnknownValue):
@@ -93,6 +98,9 @@ def output_tracked(value: TrackedValue | UnknownValue) -> Any:
     if isinstance(value.value, Text):
         return value.read_untracked().marked_as_included()
     if isinstance(value.value, (Json, Indented)):
+        return TrackedPiece(value)
+    if type(value.value) in _SHORT_SCALARS or (type(value.value) is str and value.value.isascii()):
+        json_data(value.value)
         return TrackedPiece(value)
     tracked: list[TrackedValue | UnknownValue] = [value]
     found = track_data(json_data(value.value, 0, tracked), tracked)
@@ -129,6 +137,14 @@ class _Context(Context):
     ) -> None:
         super().__init__(environment, parent, name, blocks, globals)
         self.globals_keys = environment.shared_variables
+
+
+class _Template(Template):
+    """A template whose module, when another one imports it, is kept for the render."""
+
+    def _get_default_module(self, ctx: Context | None = None) -> TemplateModule:
+        environment: Environment = self.environment  # type: ignore[assignment]
+        return imported_module(self, ctx, environment.imported_variables) or super()._get_default_module(ctx)
 
 
 class _Transform(NodeTransformer):
@@ -212,6 +228,7 @@ class Environment(ImmutableSandboxedEnvironment):
     attempt = staticmethod(attempt)
     intercepted_binops = frozenset({"+", "-", "*", "/", "//", "%", "**"})
     context_class = _Context
+    template_class = _Template
 
     def __init__(
         self,
@@ -243,6 +260,11 @@ class Environment(ImmutableSandboxedEnvironment):
         self.globals = dict(FUNCTIONS)
         own = VARIABLES | SETTINGS
         self.shared_variables = own | CLUSTER_FUNCTIONS | CLUSTER_VARIABLES if queries_cluster else own
+
+    @cached_property
+    def imported_variables(self) -> frozenset[str]:
+        """The variables that an imported file has of the file that imports it."""
+        return self.shared_variables - self.globals.keys()
 
     def compile_next(self, name: str, tree: nodes.Template) -> None:
         """Let the next compilation of a template take this tree, and change it, in place of parsing the text again."""
@@ -280,6 +302,8 @@ class Environment(ImmutableSandboxedEnvironment):
                 return self._missing(obj, attribute)
         if type(obj) is TrackedValue:
             return obj.field_value(self.getattr(obj.value, attribute), attribute)
+        if type(obj) is TemplateModule and type(found := obj.__dict__.get(attribute)) is Macro:
+            return found
         if isinstance(obj, Missing):
             return self._missing_below(obj, attribute)
         if isinstance(obj, Mapping):
@@ -354,7 +378,11 @@ class Environment(ImmutableSandboxedEnvironment):
         if _SPREAD in kwargs:
             return self._call_spread(context, obj, args, kwargs, kwargs.pop(_SPREAD))
         if isinstance(obj, (Macro, LoopContext)):
-            result = context.call(obj, *args, **kwargs)
+            kept = kept_results.get()
+            if kept is not None and type(obj) is Macro and kept.has(obj):
+                result = kept.call(obj, args, kwargs, lambda: context.call(obj, *args, **kwargs))
+            else:
+                result = context.call(obj, *args, **kwargs)
             # `{% call %}` writes the result without `{{ }}`, which would mark it.
             return finalize(context, result) if "caller" in kwargs else result
         if isinstance(kwargs.get("caller"), Macro) and not isinstance(obj, Missing):

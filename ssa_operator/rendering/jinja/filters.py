@@ -362,7 +362,7 @@ LAYOUT: Mapping[str, Callable[..., Any]] = {
 }
 """Filters that accept template text unconverted."""
 
-PLACE_ALL, PLACE_FIRST = "place all lines", "place the first line"
+PLACE_ALL, PLACE_FIRST, PLACE_LINE = "place all lines", "place the first line", "place the first line, and end the last"
 """The filters that move text to the right, as far as its first line has less than an indentation. No template can name
 them (rendering.jinja.line_tags).
 """
@@ -728,4 +728,5 @@ TESTS: Mapping[str, Callable[..., Any]] = {name: _plain_test(name) for name in _
 PLACING: dict[str, Callable[..., Any]] = {
     PLACE_ALL: _layout_filter(partial(placed, all_lines=True)),
     PLACE_FIRST: _layout_filter(partial(placed, all_lines=False)),
+    PLACE_LINE: _layout_filter(partial(placed, all_lines=False, ends_line=True)),
 }

@@ -21,10 +21,10 @@ from jinja2.sandbox import safe_range
 from jinja2.utils import Cycler, Joiner
 
 from ssa_operator.rendering.values.limits import LimitError
-from ssa_operator.rendering.values.manifest_values import text_of
+from ssa_operator.rendering.values.manifest_values import NO_TEXT, Octets, text_of
 from ssa_operator.rendering.values.python_errors import ERRORS, translate_error
 from ssa_operator.rendering.values.secrecy import HIDDEN_ERROR, quotes_content
-from ssa_operator.rendering.values.tracked_values import AwaitedError, TrackedValue, provenance_of
+from ssa_operator.rendering.values.tracked_values import AwaitedError, TrackedValue, provenance_of, untracked
 from ssa_operator.rendering.values.undefined import Missing, MissingFieldError
 
 VARIABLE_DESCRIPTIONS: Mapping[str, str] = {
@@ -119,9 +119,16 @@ TRY = "try"
 
 
 def attempt(evaluate: Callable[[], Any]) -> Any:
-    """The value of an expression, or undefined with the reason. Raises AwaitedError, LimitError and SecurityError."""
+    """The value of an expression, or undefined with the reason: where it fails, and where it decodes bytes that are no
+    text. Raises AwaitedError, LimitError and SecurityError.
+    """
     try:
-        return evaluate()
+        found = evaluate()
+        if not isinstance(plain := untracked(found), Octets) or not plain.is_no_text:
+            return found
+        if isinstance(found, TrackedValue):
+            found.read_untracked(by_control=True)
+        return Missing(NO_TEXT)
     except (AwaitedError, LimitError, SecurityError):
         raise
     except (TemplateError, *ERRORS) as error:

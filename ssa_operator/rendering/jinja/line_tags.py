@@ -4,7 +4,8 @@ Promises:
 - A line that contains only `{% tags %}` and comments renders nothing, neither its indentation nor its line break.
 - The output of an `{% include %}` in a line of its own has at least the indentation of that line, and so has the first
   line of the output of a `{% filter %}`.
-- A tag within a line removes nothing of the line.
+- A tag within a line removes nothing of the line, but in a macro: its text is Jinja's with `trim_blocks` and
+  `lstrip_blocks`.
 - The first character of each line follows the mark of that line.
 - Marks around each include lead back to the line that included it.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Any
 
 from jinja2 import TemplateSyntaxError
@@ -21,7 +23,7 @@ from jinja2.lexer import Token, TokenStream
 from msgspec import Struct, field
 
 from ssa_operator.rendering.jinja.compilation import limited
-from ssa_operator.rendering.jinja.filters import PLACE_ALL, PLACE_FIRST
+from ssa_operator.rendering.jinja.filters import PLACE_ALL, PLACE_FIRST, PLACE_LINE
 from ssa_operator.rendering.values.line_marks import POP, PUSH, RESERVED, line_mark
 
 _DATA, _TAG, _VALUE, _SKIPPED = "data", "tag", "value", "skipped"
@@ -81,12 +83,19 @@ def _segments(stream: Iterable[Token]) -> Iterator[_Segment]:
 
 def _place_lone_tags(segments: list[_Segment]) -> None:
     """Let the output of an indented `{% include %}` or `{% filter %}` in a line of its own begin at that
-    indentation.
+    indentation. What a filter with its end in the same line writes ends the line.
     """
-    for before, segment, after in zip(segments, segments[1:], [*segments[2:], _END], strict=False):
-        name = segment.tokens[1].value if segment.kind == _TAG and len(segment.tokens) > 1 else ""
+    for at, (before, segment) in enumerate(pairwise(segments), 2):
+        name = _tag_name(segment)
         blanks = _BLANK_END.search(before.text) if name in ("include", "filter") and before.kind == _DATA else None
-        if blanks is None or not blanks[0] or _BLANK_START.match(after.text) is None or after.kind != _DATA:
+        behind = at
+        while name == "filter" and behind < len(segments) and _within_line(segments[behind]):
+            behind += 1
+        after = segments[behind] if behind < len(segments) else _END
+        names = [each for each in map(_tag_name, segments[at:behind]) if each]
+        is_line = names[-1:] == ["endfilter"] and names.count("endfilter") == names.count("filter") + 1
+        is_alone = after.kind == _DATA and _BLANK_START.match(after.text) is not None
+        if blanks is None or not is_alone or not (blanks[0] or is_line):
             continue
         begin, *inner, end = segment.tokens
         line, width = segment.line, len(blanks[0])
@@ -95,8 +104,14 @@ def _place_lone_tags(segments: list[_Segment]) -> None:
             closing = [begin, Token(line, "name", "endfilter"), end]
             segment.wrapped = (opening, closing)
         else:
-            chained = [*inner, Token(line, "pipe", "|"), *_placing(line, PLACE_FIRST, width)]
+            placing = PLACE_LINE if is_line else PLACE_FIRST
+            chained = [*inner, Token(line, "pipe", "|"), *_placing(line, placing, width)]
             segment.tokens = [begin, *chained, end]
+
+
+def _tag_name(segment: _Segment) -> str:
+    """The name of a tag, '' for what is no tag."""
+    return segment.tokens[1].value if segment.kind == _TAG and len(segment.tokens) > 1 else ""
 
 
 def _placing(line: int, name: str, width: int) -> list[Token]:
@@ -106,7 +121,10 @@ def _placing(line: int, name: str, width: int) -> list[Token]:
 
 
 def _drop_lone_tags(segments: list[_Segment]) -> None:
-    """Remove the blanks around tags that have a line for themselves from the text around them."""
+    """Remove the blanks around tags that have a line for themselves from the text around them; in a macro, also those
+    before tags at the begin of a line, and the line break behind tags at its end.
+    """
+    in_macro = _in_macros(segments)
     texts = [segment.text for segment in segments]
     at = 0
     while at < len(segments):
@@ -130,7 +148,29 @@ def _drop_lone_tags(segments: list[_Segment]) -> None:
                 rest = _BLANK_START.sub("", segments[end].text, count=1)
                 segments[end].line += segments[end].text[: len(segments[end].text) - len(rest)].count("\n")
                 segments[end].text = rest
+        else:
+            if starts and at > 0 and in_macro[before] and not _keeps(segments[at], 0):
+                segments[before].text = _BLANK_END.sub("", segments[before].text)
+            breaks = ends and end < len(segments) and texts[end].startswith("\n")
+            if breaks and in_macro[end] and not _keeps(segments[end - 1], -1):
+                segments[end].text = segments[end].text[1:]
+                segments[end].line += 1
         at = max(end, at + 1)
+
+
+def _in_macros(segments: Iterable[_Segment]) -> list[bool]:
+    """Whether each segment is in a macro."""
+    depth = 0
+    found = []
+    for name in map(_tag_name, segments):
+        depth += (name == "macro") - (name == "endmacro")
+        found.append(depth > 0)
+    return found
+
+
+def _keeps(segment: _Segment, end: int) -> bool:
+    """Whether a `+` at one end of a tag keeps the blanks there."""
+    return bool(segment.tokens) and "+" in segment.tokens[end].value
 
 
 def _within_line(segment: _Segment) -> bool:
@@ -163,7 +203,7 @@ def _marked(segments: Iterable[_Segment], number: int) -> Iterator[Token]:
             yield from segment.tokens
         elif segment.kind == _TAG:
             # Which branch of the tag runs isn't known here, so the text after it gets a mark again.
-            name = segment.tokens[1].value if len(segment.tokens) > 1 else ""
+            name = _tag_name(segment)
             marked = 0
             if name in ("include", "call"):
                 yield Token(segment.line, "data", mark(segment.line))

@@ -44,6 +44,7 @@ from ssa_operator.objects.render_result import REASON, ReconcileResult, Template
 from ssa_operator.objects.scalars import parse_duration, seconds_of
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.rendering.jinja.functions import ACCEPTS_TRACKED
+from ssa_operator.rendering.jinja.kept_results import KeptResults
 from ssa_operator.rendering.jinja.value_generator import ValueGenerator
 from ssa_operator.rendering.values.limits import LimitError
 from ssa_operator.rendering.values.manifest_values import kind_of
@@ -84,7 +85,6 @@ class TemplateAPI:
         "_lookups",
         "_metadata",
         "_no_wait",
-        "_parent",
         "_ready_when",
         "_reused_values",
         "again_at",
@@ -96,8 +96,10 @@ class TemplateAPI:
         "generated_values",
         "generator",
         "judged",
+        "kept",
         "live_reads",
         "objects_with_generated_values",
+        "parent",
         "read_unready",
         "secret_queries",
         "secrets",
@@ -145,7 +147,7 @@ class TemplateAPI:
         """The children whose readiness the templates depend on."""
         self.warnings: dict[TemplateWarning, Question] = {}
         """The Events that templates emit with `warn`, each with the query that found its object."""
-        self._parent = parent
+        self.parent = parent
         self._no_wait = no_wait
         self._ready_when = ready_when or {}
         self._done: set[Query] = set()
@@ -154,15 +156,23 @@ class TemplateAPI:
         self._lookups = 0
         self.traced = traced
         """Whether values record the fields that they come from."""
+        self.file_provenance: list[Provenance] = []
+        """The provenance of the whole file in progress: what its control flow depends on."""
+        self.kept = KeptResults(self.file_provenance)
         self.start_file()
 
     def start_file(self, reused_values: Sequence[str] = ()) -> None:
         """Begin a file, or begin it again with the first of its generated values."""
         self._reused_values = reused_values
-        self.file_provenance: list[Provenance] = []
-        """The provenance of the whole file in progress: what its control flow depends on."""
+        self.file_provenance.clear()  # all values of the render have this list
         self.generator: ValueGenerator | None = None
         """The generated values of the file in progress, None if it has none."""
+
+    def for_trace(self) -> TemplateAPI:
+        """One for a traced render of the same parent."""
+        return TemplateAPI(
+            self.cluster, self.parent, self._lenient, self._no_wait, traced=True, ready_when=self._ready_when
+        )
 
     def functions(self) -> dict[str, Callable[..., Any]]:
         """The functions that templates call, one for each name in CLUSTER_FUNCTIONS."""
@@ -415,6 +425,7 @@ class TemplateAPI:
         is unknown.
         """
         written = Missing("warn gives no value; write {% do warn(object, reason, message) %}")
+        self.kept.unrepeatable += 1  # what it refuses depends on the file
         if any(isinstance(each, UnknownValue) for each in (object, reason, message)):
             return written
         told = [each for each in (reason, message) if isinstance(each, TrackedValue)]
@@ -423,9 +434,9 @@ class TemplateAPI:
                 "warn: an Event shows no Secret's content; write a reason and a message that don't contain it, and put "
                 "a file that writes it as text apart from this one"
             )
-        if object is self._parent:
-            query: Question = _parent_query(self._parent)
-            body: Any = self._parent
+        if object is self.parent:
+            query: Question = _parent_query(self.parent)
+            body: Any = self.parent
         else:
             source, body = _answer_of(object, "warn", "warn(lookup('v1', 'ConfigMap', name), reason, message)")
             query = source.query
@@ -456,6 +467,7 @@ class TemplateAPI:
             raise TemplateRuntimeError(
                 "generated can't be used in a status; read the field of the object that has the value"
             )
+        self.kept.unrepeatable += 1
         if self.generator is None:
             self.generator = ValueGenerator(self.cluster, self._reused_values)
         value = self.generator.value(length, prefix)
@@ -511,6 +523,7 @@ class TemplateAPI:
             live=live,
             secrecy=Secrecy.NONE if isinstance(query, ApiKind) else _secrecy(query.kind, body),
             secret_queries=self.secret_queries,
+            may_lack=self.cluster.may_lack,
         )
 
     def _count_lookup(self, query: Query) -> None:

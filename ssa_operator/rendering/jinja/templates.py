@@ -83,6 +83,8 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     """The operator's namespace and version."""
     files: FolderFiles = field(default_factory=FolderFiles)
     """The files that templates can read as text."""
+    render_limit: float | None = None
+    """Seconds of processor time that one template may take; None for the usual limit."""
 
 
 class ManifestFile(Struct, frozen=True):

@@ -27,7 +27,9 @@ OUTPUT_LIMIT = 3 * 2**20
 """Characters that one template may render: the API server takes request bodies of at most 3 MiB."""
 
 WORK_LIMIT = 64 * 2**20
-"""Characters that the expressions of one template may produce in all; an entry of a list counts as 8, a step as 64."""
+"""Characters that the expressions of one template may produce in each second that it may take; an entry of a list
+counts as 8, a step as 64.
+"""
 
 STEP_LIMIT = 16 * 2**20
 """Characters that one step may read: nothing can stop a step before its end. An entry of a list counts as 8."""
@@ -39,9 +41,12 @@ DEPTH_LIMIT = 100
 """Levels of nesting in a value: no manifest has as many."""
 
 SECONDS_LIMIT = 1.0
-"""Seconds of processor time that one template may take. A ConfigMap of 20 000 entries takes 0.4 s, a usual template a
-ten thousandth of that.
+"""Seconds of processor time that one template may take, unless the settings of its folder say otherwise. A ConfigMap of
+20 000 entries takes 0.4 s, a usual template a ten thousandth of that.
 """
+
+MOST_SECONDS = 30.0
+"""The most seconds that the settings of a folder may allow."""
 
 SECONDS_AFTER_OVERRUN = 0.1
 """Seconds that each further template of a folder may take after one of them took too long."""
@@ -105,14 +110,15 @@ def is_interruptible() -> bool:
 class RenderBudget:
     """The work and the time that remain for the template that is being rendered."""
 
-    __slots__ = ("_deadline", "_interrupt", "_seconds", "_steps", "_work", "chains", "sizes")
+    __slots__ = ("_deadline", "_interrupt", "_steps", "_work", "chains", "seconds", "sizes")
 
     def __init__(self, seconds: float | None = None) -> None:
-        self._seconds = SECONDS_LIMIT if seconds is None else seconds
+        self.seconds = SECONDS_LIMIT if seconds is None else seconds
+        """Seconds of processor time in all."""
         self._deadline: float | None = None
         self._interrupt = _interrupt.get()
         self._steps = _STEPS_BETWEEN_CHECKS
-        self._work = WORK_LIMIT
+        self._work = int(WORK_LIMIT * max(1.0, self.seconds))
         self.chains: WeakKeyDictionary[Iterator[Any], int] | None = None
         """How many generators read each other, by the last one; None without any."""
         self.sizes: dict[int, tuple[Any, Any]] = {}
@@ -133,11 +139,12 @@ class RenderBudget:
         if self._interrupt is not None and time.process_time() > self._interrupt.ends:
             raise Interrupted
         if self._deadline is None:
-            self._deadline = now + self._seconds
+            self._deadline = now + self.seconds
         if now > self._deadline:
+            more = f", or set renderLimit, at most {MOST_SECONDS:g}s, in _settings.yaml"
             raise TimeLimitError(
-                f"rendering takes longer than {self._seconds:g} second{'s' * (self._seconds != 1)}; "
-                "look for a loop that is too long"
+                f"rendering takes longer than {self.seconds:g} second{'s' * (self.seconds != 1)}; "
+                f"look for a loop that is too long{more if SECONDS_LIMIT <= self.seconds < MOST_SECONDS else ''}"
             )
 
     def produce(self, size: int) -> None:

@@ -130,6 +130,10 @@ class MarkedText:
         parts.append(marked[end:])
         self.text = "".join(parts)
 
+    def has_one_mark(self, first: int, last: int) -> bool:
+        """Whether no line of a template begins between two characters: a value wrote the line breaks there."""
+        return bisect_right(self._offsets, first) == bisect_right(self._offsets, last)
+
     def __call__(self, offset: int) -> SourceLocation:
         """The location that wrote a character."""
         at = bisect_right(self._offsets, offset) - 1

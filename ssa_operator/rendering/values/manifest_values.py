@@ -29,10 +29,12 @@ _LEVEL = 9
 class Octets:
     """Bytes. Python's own have methods that write them in ways that no manifest has."""
 
-    __slots__ = ("_content",)
+    __slots__ = ("_content", "is_no_text")
 
-    def __init__(self, content: bytes) -> None:
+    def __init__(self, content: bytes, *, is_no_text: bool = False) -> None:
+        """`is_no_text`: they were decoded, and are not UTF-8."""
         self._content = content
+        self.is_no_text = is_no_text
 
     def __bytes__(self) -> bytes:
         return self._content
@@ -55,7 +57,7 @@ def text_or_octets(content: bytes) -> str | Octets:
     try:
         return content.decode()
     except UnicodeDecodeError:
-        return Octets(content)
+        return Octets(content, is_no_text=True)
 
 
 def is_utf8(value: Any) -> bool:
@@ -67,6 +69,8 @@ def compressed(content: bytes) -> Octets:
     """The bytes in the gzip format, without a time: the same input gives the same bytes."""
     return Octets(gzip_format.compress(content, _LEVEL, mtime=0))
 
+
+NO_TEXT = "bytes are no text; write b64encode for a field that holds base64, such as binaryData"
 
 _CONTAINER_SIZE = 64
 _LONG = 64
@@ -307,7 +311,7 @@ def _refusal_reason(value: Any) -> str:
     if isinstance(value, (set, frozenset)):
         return "a set has no order; use a list, or `| sort`"
     if isinstance(value, Octets):
-        return "bytes are no text; write b64encode for a field that holds base64, such as binaryData"
+        return NO_TEXT
     return f"{kind_of(value)} can't be put into a manifest"
 
 

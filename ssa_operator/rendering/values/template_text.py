@@ -298,9 +298,10 @@ def indent(text: Any, width: int, first: bool, blank: bool) -> Text | Json | str
     return _indented(text_of(text), width, first, blank)
 
 
-def placed(text: Any, width: int, *, all_lines: bool) -> Any:
+def placed(text: Any, width: int, *, all_lines: bool, ends_line: bool = False) -> Any:
     """A text of a template, moved to the right so that its first line with content has at least `width` blanks before
-    it: all lines but those that separate documents, or this one alone. Any other value is unchanged.
+    it: all lines but those that separate documents, or this one alone. With `ends_line`, its last line has an end. Any
+    other value is unchanged.
     """
     if not isinstance(text, Text):
         return text
@@ -309,6 +310,8 @@ def placed(text: Any, width: int, *, all_lines: bool) -> Any:
         head = _FIRST_CONTENT.match(raw)
         if head is None:
             return raw
+        if ends_line and not re.sub(f"(?:{MARK})*$", "", raw[-_TAIL:]).endswith("\n"):
+            raw += "\n"
         blanks = len(re.sub(MARK, "", head[0][head[0].rfind("\n") + 1 :]))
         space = " " * max(0, width - blanks)
         if not space:
@@ -317,8 +320,11 @@ def placed(text: Any, width: int, *, all_lines: bool) -> Any:
         rest = _LINE_WITH_CONTENT.sub("\n" + space, raw[start:]) if all_lines else raw[start:]
         return raw[:start] + ("" if _SEPARATOR.match(raw[start:]) else space) + rest
 
-    return _relayout(text, moved, width)
+    return _relayout(text, moved, width + ends_line)
 
+
+_TAIL = 256
+"""Characters at the end of a text that have its last line break, if marks alone follow it."""
 
 _FIRST_CONTENT = re.compile(rf"(?:\s|{MARK})*(?=[^\s{MARKS}])")
 _SEPARATOR = re.compile(rf"(?:{MARK})*---(?:\s|\Z)")
@@ -384,10 +390,14 @@ def _relayout(text: Text, change: Callable[[str], str], width: int = 0) -> Text:
             parts.append(_placeholder(len(values)))
             values.append(piece)
     raw = "".join(parts)
-    if width:
+    if width and "\n" in raw:
         limits.current().produce(len(raw) + width * (raw.count("\n") + 1))
     changed = change(raw)
     limits.current().produce(len(changed))
+    if not values:
+        return Text((kind(changed),))
     # A pattern with one group splits into text, number, text, number, ..., text.
     parts = PLACEHOLDER.split(changed)
-    return Text(tuple(values[int(part)] if index % 2 else kind(part) for index, part in enumerate(parts)))
+    found: list[Piece] = [*parts] if kind is str else [*map(kind, parts)]
+    found[1::2] = [values[int(part)] for part in parts[1::2]]
+    return Text(tuple(found))

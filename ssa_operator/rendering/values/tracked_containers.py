@@ -38,6 +38,9 @@ _DEPTH_LIMIT = 300
 """
 
 
+_PLAIN = frozenset({bool, float, int, str, type(None)})
+
+
 def strip_provenance(
     value: Any, found: list[TrackedValue | UnknownValue], stripped: dict[int, Any] | None = None, depth: int = 0
 ) -> Any:
@@ -54,10 +57,15 @@ def strip_provenance(
             raise LimitError(f"the value is nested deeper than {_DEPTH_LIMIT} levels")
         data: Any
         if type(value) is dict:
-            found.extend(key for key in value if isinstance(key, UnknownValue))
-            data = {key: strip_provenance(item, found, stripped, depth + 1) for key, item in value.items()}
+            found.extend([key for key in value if type(key) is UnknownValue])
+            data = {
+                key: item if type(item) in _PLAIN else strip_provenance(item, found, stripped, depth + 1)
+                for key, item in value.items()
+            }
         else:
-            data = [strip_provenance(item, found, stripped, depth + 1) for item in value]
+            data = [
+                item if type(item) in _PLAIN else strip_provenance(item, found, stripped, depth + 1) for item in value
+            ]
         stripped[id(value)] = data
         return data
     if isinstance(value, TrackedValue):

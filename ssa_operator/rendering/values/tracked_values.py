@@ -49,7 +49,16 @@ from ssa_operator.objects.render_result import WaitTarget
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, value_at
 from ssa_operator.rendering.values.limits import LimitError
 from ssa_operator.rendering.values.secrecy import Secrecy, mark_error
-from ssa_operator.rendering.values.undefined import METHODS, Missing, MissingFieldError, path_of, refuse_mutation
+from ssa_operator.rendering.values.undefined import (
+    METHODS,
+    Missing,
+    MissingFieldError,
+    Places,
+    path_in,
+    path_of,
+    places_in,
+    refuse_mutation,
+)
 
 
 class Provenance(Struct, frozen=True, eq=False, kw_only=True):
@@ -91,11 +100,24 @@ class Provenance(Struct, frozen=True, eq=False, kw_only=True):
     """For a provenance of the whole file: whether content became text or a key without a provenance."""
     secret_queries: set[Question] = field(default_factory=set)
     """The queries of the render whose arguments are content; shared by all values."""
+    may_lack: Callable[[str, str, FieldPath], bool] = lambda *_: False
+    """Whether the schema of a kind calls a field optional."""
+    _places: Places = field(default_factory=dict)
+    """Where each mapping and list is in the answer, once that was asked."""
 
     @property
     def body(self) -> Any:
         """The answer, with the objects of a Selection as a list."""
         return self.answer.decoded() if isinstance(self.answer, LiveBodies) else self.answer
+
+    def path_of(self, owner: Any) -> FieldPath | None:
+        """The path of the very mapping or list `owner` in the answer, None if that doesn't contain it."""
+        body = self.body
+        if not isinstance(body, (Mapping, list)):
+            return None
+        if not self._places:
+            self._places.update(places_in(body))
+        return path_in(owner, self._places)
 
 
 class AwaitedError(TemplateRuntimeError):
@@ -129,7 +151,7 @@ def _unknown_result() -> Any:
 class UnknownValue(Missing):
     """A value that the cluster does not have yet."""
 
-    __slots__ = ("awaited", "derived", "is_answer", "provenance")
+    __slots__ = ("awaited", "derived", "is_answer", "lacks", "provenance")
 
     def __init__(
         self,
@@ -139,11 +161,14 @@ class UnknownValue(Missing):
         name: str | None = None,
         is_answer: bool = False,
         derived: bool = False,
+        lacks: int = 0,
     ) -> None:
         """`is_answer`: it is the whole answer of a query, whose provenance is the last one. `derived`: it is computed
-        from awaited values, so that its fields aren't those of the awaited object.
+        from awaited values, so that its fields aren't those of the awaited object. `lacks`: the length of the path to
+        the outermost field that an existing object lacks.
         """
         super().__init__(None, obj, name)
+        self.lacks = lacks
         self.is_answer = is_answer
         self.derived = derived
         self.provenance = provenance
@@ -164,7 +189,29 @@ class UnknownValue(Missing):
         provenance = self.provenance if self.derived else _field_provenance(self.provenance, (name,))
         if self.derived or first.state:
             return UnknownValue(provenance, self.awaited, derived=self.derived)
-        return UnknownValue(provenance, [replace(first, field=(*first.field, name))])
+        return UnknownValue(provenance, [replace(first, field=(*first.field, name))], lacks=self.lacks)
+
+    def is_optional(self) -> bool:
+        """Whether it is a field that an object lacks, which exists and is ready, and whose schema calls it optional."""
+        if not self.lacks or self.derived or len(self.awaited) != 1:
+            return False
+        (target,) = self.awaited
+        if target.state or target.hidden:
+            return False
+        for source in self.provenance:
+            version = getattr(source.query, "api_version", None) or _version_of(source.answer)
+            if source.query.kind == target.query.kind and isinstance(version, str):
+                return source.may_lack(version, target.query.kind, target.field[: self.lacks])
+        return False
+
+    def _is_false(self, *_: Any) -> bool:
+        """A missing field that is optional is false, and has nothing in it. Raises AwaitedError for any other one."""
+        if not self.lenient:
+            if not self.is_optional():
+                raise AwaitedError(self)
+            for source in self.provenance:
+                source.file_provenance.append(source)
+        return False
 
     def field_named_by(self, key: TrackedValue) -> UnknownValue:
         """The field with the name that a value of the cluster gives; a Secret's content is never shown as a name."""
@@ -200,7 +247,7 @@ class UnknownValue(Missing):
 
     _fail = _fail_with_undefined_error = __call__ = __str__ = _raise_awaited()
     __int__ = __float__ = __complex__ = __index__ = _raise_awaited()
-    __bool__ = __contains__ = _raise_awaited(lambda: False)
+    __bool__ = __contains__ = _is_false  # type: ignore[assignment]  # a missing field of the parent is never false
     __len__ = _raise_awaited(lambda: 0)
     __iter__ = _raise_awaited(lambda: iter(()))
     __getitem__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __pos__ = __neg__ = _unknown_result()
@@ -225,6 +272,8 @@ def unready_children(provenance: tuple[Provenance, ...]) -> list[WaitTarget]:
 
 def without_waiting(provenance: tuple[Provenance, ...]) -> tuple[Provenance, ...]:
     """The same provenance for a value that doesn't wait."""
+    if not any(source.awaited for source in provenance):
+        return provenance
     return tuple(replace(source, awaited=False) for source in provenance)
 
 
@@ -237,6 +286,8 @@ def mark_read_unready(provenance: tuple[Provenance, ...]) -> tuple[Provenance, .
 
 def merge_provenance(*groups: tuple[Provenance, ...]) -> tuple[Provenance, ...]:
     """The provenance of all groups, each query once."""
+    if len(groups) == 1:
+        return groups[0]
     return tuple(dict.fromkeys(source for group in groups for source in group))
 
 
@@ -343,6 +394,8 @@ class TrackedValue:
             raise AwaitedError(readable)
         for source in self.provenance:
             flows = not by_control and source.secrecy is Secrecy.CONTENT
+            if not flows and source.file_provenance[-1:] == [source]:
+                continue
             source.file_provenance.append(replace(source, untracked=True) if flows else source)
 
     def __str__(self) -> str:
@@ -543,6 +596,17 @@ def provenance_of(error: Exception) -> tuple[Provenance, ...]:
     return found
 
 
+def fields_of(provenance: Iterable[Provenance]) -> tuple[WaitTarget, ...]:
+    """The fields of looked-up objects that a traced value comes from."""
+    return tuple(
+        dict.fromkeys(
+            _awaited_field(source, source.path)
+            for source in provenance
+            if source.path and not (source.of_parent or source.local)
+        )
+    )
+
+
 def _mark(error: Exception, provenance: tuple[Provenance, ...]) -> None:
     setattr(error, _READ, provenance)
     if any(source.secrecy is not Secrecy.NONE for source in provenance):
@@ -551,7 +615,10 @@ def _mark(error: Exception, provenance: tuple[Provenance, ...]) -> None:
 
 def is_content(provenance: Iterable[Provenance]) -> bool:
     """Whether a value of this provenance is a Secret's content."""
-    return any(source.secrecy is Secrecy.CONTENT for source in provenance)
+    for source in provenance:  # noqa: SIM110 - a generator costs three times as much
+        if source.secrecy is Secrecy.CONTENT:
+            return True
+    return False
 
 
 def with_secrecy(provenance: tuple[Provenance, ...], secrecy: Secrecy) -> tuple[Provenance, ...]:
@@ -631,7 +698,7 @@ def _is_part_of(owner: Any, value: Any) -> bool:
 def _missing_as_unknown(found: Missing, provenance: tuple[Provenance, ...]) -> Missing:
     if isinstance(found, UnknownValue):
         return found
-    if provenance and all(source.local for source in provenance):
+    if all(source.local for source in provenance):
         return found.without_name() if is_content(provenance) else found
     owner, name = found._undefined_obj, found._undefined_name  # noqa: SLF001 - Missing is this package's own
     path: FieldPath = (*(() if name is None else (name,)), *found.below)
@@ -641,7 +708,12 @@ def _missing_as_unknown(found: Missing, provenance: tuple[Provenance, ...]) -> M
     unknown = _missing_in_answer(owner, path, provenance)
     if unknown is None:
         unknown = UnknownValue(provenance, [_awaited_field(provenance[0], path)])
-    return UnknownValue(unknown.provenance, unknown.awaited, owner, name)
+    lacks = len(unknown.awaited[0].field) - len(found.below)
+    return UnknownValue(unknown.provenance, unknown.awaited, owner, name, lacks=lacks)
+
+
+def _version_of(answer: Any) -> Any:
+    return answer.get("apiVersion") if isinstance(answer, Mapping) else None
 
 
 def _missing_in_answer(owner: Any, path: FieldPath, provenance: tuple[Provenance, ...]) -> UnknownValue | None:
@@ -649,8 +721,7 @@ def _missing_in_answer(owner: Any, path: FieldPath, provenance: tuple[Provenance
     for source in provenance:
         if source.local:
             continue
-        inside = isinstance(owner, (Mapping, list)) and isinstance(source.body, (Mapping, list))
-        found = path_of(owner, source.body) if inside else None
+        found = source.path_of(owner) if isinstance(owner, (Mapping, list)) else None
         if found is not None:
             return UnknownValue(provenance, [_awaited_field(source, (*found, *path))])
     return None

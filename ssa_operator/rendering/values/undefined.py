@@ -10,8 +10,8 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NoReturn
+from collections.abc import Iterable, Mapping
+from typing import Any, NoReturn, TypeAlias
 
 from jinja2 import StrictUndefined, TemplateRuntimeError, UndefinedError
 from jinja2.utils import missing
@@ -130,19 +130,43 @@ class Missing(StrictUndefined):
     __int__ = __float__ = __complex__ = __pow__ = __rpow__ = __index__ = _fail
 
 
+Places: TypeAlias = dict[int, tuple[int, str | int] | None]
+"""The mappings and lists of a value by their ids: the id of the one around each, and its name or position there."""
+
+
+def places_in(root: Mapping[str, Any] | list[Any]) -> Places:
+    """Where each mapping and list is in `root`."""
+    stack: list[tuple[Any, tuple[int, str | int] | None]] = [(root, None)]
+    found: Places = {}  # a list that a template made may contain another one many times
+    while stack:
+        value, place = stack.pop()
+        own = id(value)
+        if own in found:
+            continue
+        found[own] = place
+        items: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, Mapping) else enumerate(value)
+        for name, item in items:
+            kind = type(item)
+            if kind is dict or kind is list or (kind not in _SCALARS and isinstance(item, (Mapping, list))):
+                stack.append((item, (own, name)))
+    return found
+
+
+def path_in(owner: Any, places: Places) -> FieldPath | None:
+    """The path of the very mapping or list `owner`, None if it is not among these places."""
+    path: list[str | int] = []
+    at = id(owner)
+    if at not in places:
+        return None
+    while (place := places[at]) is not None:
+        at, name = place
+        path.append(name)
+    return tuple(reversed(path))
+
+
 def path_of(owner: Any, root: Mapping[str, Any] | list[Any]) -> FieldPath | None:
     """The path of the very mapping or list `owner` below `root`, None if `root` doesn't contain it."""
-    stack: list[tuple[Any, FieldPath]] = [(root, ())]
-    seen: set[int] = set()  # a list that a template made may contain another one many times
-    while stack:
-        value, path = stack.pop()
-        if value is owner:
-            return path
-        if id(value) in seen:
-            continue
-        seen.add(id(value))
-        if isinstance(value, Mapping):
-            stack.extend((item, (*path, key)) for key, item in value.items() if isinstance(item, (Mapping, list)))
-        else:
-            stack.extend((item, (*path, at)) for at, item in enumerate(value) if isinstance(item, (Mapping, list)))
-    return None
+    return path_in(owner, places_in(root))
+
+
+_SCALARS = frozenset({bool, float, int, str, type(None)})

@@ -59,6 +59,7 @@ _WORDS = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
+_CONTENT = re.compile(r"\S")
 _CORE_TAG = "tag:yaml.org,2002:"
 
 
@@ -210,6 +211,8 @@ class _YamlParser:
         tag, text = event.tag, event.value
         self._characters += len(text)
         plain = event.implicit[0] and tag is None
+        if event.style in ("|", ">") and isinstance(self._source, MarkedText):
+            self._check_end(event, self._source)
         if tag is not None and tag not in ("!", _CORE_TAG + "str"):
             raise DocumentError(f"the tag {_tag(tag)} is not supported", location)
         if not text.isascii() and RESERVED.search(text) and self._has_placeholders:
@@ -240,6 +243,15 @@ class _YamlParser:
         if plain and len(parts) == 1:
             return Slot(location, int(parts[0]))
         return Mixed(location, parts, self._block_indent(event) if event.style in ("|", ">") else 0)
+
+    def _check_end(self, event: Any, source: MarkedText) -> None:
+        """Raise DocumentError if a block scalar ends within the lines that `to_yaml` wrote."""
+        start, end = event.start_mark.index, event.end_mark.index
+        last = start + len(source.text[start:end].rstrip()) - 1
+        rest = _CONTENT.search(source.text, end)
+        if rest is not None and source.has_one_mark(last, rest.start()):
+            words = f"the lines of to_yaml leave the block scalar; write to_yaml | indent({self._block_indent(event)})"
+            raise DocumentError(words, source(last))
 
     def _block_indent(self, event: Any) -> int:
         """The spaces before the lines of a block scalar."""
@@ -306,7 +318,7 @@ class ParsedTexts:
 
     def __init__(self) -> None:
         self._parsed: dict[tuple[str, str], Nodes | Exception] = {}
-        self._missing: dict[tuple[str, str], Callable[[str, str], Nodes]] = {}
+        self._missing: dict[tuple[str, str], tuple[Callable[[str, str], Nodes], float]] = {}
         self._inline: int | None = 0
         """Characters that the render in progress has parsed itself, None if it defers nothing."""
         self._deferrals = 0
@@ -338,14 +350,14 @@ class ParsedTexts:
         self._inline += len(marked)
         if self._inline <= INLINE_LENGTH:
             return parse(marked, name)
-        self._missing[marked, name] = parse
+        self._missing[marked, name] = parse, max(limits.current().seconds, limits.SECONDS_LIMIT)
         raise UnparsedError
 
     def parse(self) -> None:
         """Parse the texts that the last render lacked; another thread may call it."""
-        for key, parse in self._missing.items():
+        for key, (parse, seconds) in self._missing.items():
             try:
-                with limits.enforced():
+                with limits.enforced(seconds):
                     self._parsed[key] = parse(*key)
             except Exception as error:  # noqa: BLE001 - the render raises it, and reports it with its template line
                 self._parsed[key] = error

@@ -51,6 +51,15 @@ class SlotValues(Struct, frozen=True):
     has_yaml: bool = False
     """Whether `to_yaml` made a part of the text around them of a value."""
 
+    def has_tracked(self, node: Node) -> bool:
+        """Whether a value of the cluster may be in a part of the document."""
+        if not self.tracked or type(node) is Constant or type(node) is Faulty:
+            return False
+        if type(node) is Slot:
+            return is_tracked([self.values[node.number]])
+        first, last = slot_numbers(node)
+        return is_tracked(self.values[first : last + 1])
+
     def count(self, number: int) -> None:
         """Count a large value. Raises LimitError if aliases repeat large values too often."""
         if number in self.built:
@@ -70,6 +79,8 @@ class SlotValues(Struct, frozen=True):
 
 
 _NO_VALUES = SlotValues()
+
+_NO_NUMBERS = (2**62, -1)
 
 
 class Constant(Struct, frozen=True):
@@ -135,8 +146,12 @@ class Fields(Struct, frozen=True):
     """Whether the text of the template writes each key, once, and nothing is merged: so are nearly all mappings."""
     _constant: Mapping[str, Any] | None = None
     """The whole mapping if it has scalars without a value of the render only."""
+    numbers: tuple[int, int] = _NO_NUMBERS
+    """The first and the last number of the slots in it."""
 
     def __post_init__(self) -> None:
+        parts = (each for key, value, _ in self.entries for each in (key, value))
+        force_setattr(self, "numbers", _joined_numbers(*parts, *self.merged))
         keys = [key for key, _, _ in self.entries if type(key) is str]
         if not self.merged and len(set(keys)) == len(self.entries):
             force_setattr(self, "_plain", True)
@@ -183,12 +198,36 @@ class Items(Struct, frozen=True):
 
     location: SourceLocation
     nodes: tuple[Node, ...]
+    numbers: tuple[int, int] = _NO_NUMBERS
+    """The first and the last number of the slots in it."""
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "numbers", _joined_numbers(*self.nodes))
 
     def build(self, slots: SlotValues) -> list[Any]:
         return [node.build(slots) for node in self.nodes]
 
 
 Node: TypeAlias = Constant | Faulty | Slot | Mixed | Fields | Items
+
+
+def slot_numbers(node: Node | str) -> tuple[int, int]:
+    """The first and the last number of the slots in a part of a document: in its text, they are in order."""
+    if isinstance(node, Slot):
+        return node.number, node.number
+    if isinstance(node, Mixed):
+        numbers = [part for part in node.parts if type(part) is int]
+        return min(numbers), max(numbers)
+    return node.numbers if isinstance(node, (Fields, Items)) else _NO_NUMBERS
+
+
+def _joined_numbers(*nodes: Node | str) -> tuple[int, int]:
+    first, last = _NO_NUMBERS
+    for node in nodes:
+        if type(node) is not Constant and type(node) is not str:
+            numbers = slot_numbers(node)
+            first, last = min(first, numbers[0]), max(last, numbers[1])
+    return first, last
 
 
 def _build_key(key: str | Slot | Mixed, slots: SlotValues, location: SourceLocation) -> Any:

@@ -148,7 +148,7 @@ def _manifest(
     secret = (
         _secret_fields(body, [*value_paths(location_of.written, body, location_of.slots)]) if lost else NO_SECRET_FIELDS
     )
-    if location_of.slots.tracked:
+    if location_of.slots.has_tracked(location_of.node):
         tracked: list[TrackedValue | UnknownValue] = []
         traced = body
         body = strip_provenance(body, tracked)
@@ -221,9 +221,15 @@ def dependencies_of(provenance: Iterable[Provenance]) -> tuple[Dependency, ...]:
         Dependency(
             source.query, source.awaited, location=source.location, fields=() if source.path is None else (source.path,)
         )
-        for source in provenance
+        for source in dict.fromkeys(provenance)
         if not (source.of_parent or source.local)
     )
+
+
+def _adds_nothing(known: Dependency, other: Dependency) -> bool:
+    """Whether the dependency says all that another one of the same query does."""
+    awaited = known.awaited or not other.awaited
+    return awaited and (known.after or not other.after) and not other.fields
 
 
 def merge_dependencies(*groups: Iterable[Dependency]) -> tuple[Dependency, ...]:
@@ -231,7 +237,7 @@ def merge_dependencies(*groups: Iterable[Dependency]) -> tuple[Dependency, ...]:
     found: dict[Question, Dependency] = {}
     for dependency in itertools.chain(*groups):
         known = found.setdefault(dependency.query, dependency)
-        if known is not dependency:
+        if known is not dependency and not _adds_nothing(known, dependency):
             first = dependency if dependency.awaited and not known.awaited else known
             fields = (*known.fields, *dependency.fields)
             found[dependency.query] = replace(

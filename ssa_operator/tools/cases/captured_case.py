@@ -39,6 +39,7 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.secret_fields import is_secret
 from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.operator.operator_options import Options
+from ssa_operator.operator.preview import Planned
 from ssa_operator.operator.process.connection import Target
 from ssa_operator.operator.process.streams import CommandError, writing
 from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT, ContentFields, fields_of_child, hidden_in_live
@@ -48,7 +49,6 @@ from ssa_operator.tools.cases.case_runs import CaseProject, load_project, render
 from ssa_operator.tools.cases.golden_cases import CHILDREN, NOW, OTHERS, PARENT, project_of_case, read_case
 from ssa_operator.tools.command_target import ObjectReference
 from ssa_operator.tools.plan import previews
-from ssa_operator.tools.plan.preview import Planned
 from ssa_operator.tools.plan.snapshot_mask import SnapshotMask, aligned, decoded
 from ssa_operator.tools.printing import canonical_text
 

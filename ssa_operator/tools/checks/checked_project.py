@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -13,6 +13,7 @@ from ssa_operator.rendering.folder.loaded_folders import Sources
 from ssa_operator.schema.crd_schema import reports_status
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.tools.checks.crd_rules import accepts_no_object
+from ssa_operator.tools.checks.refusal_rules import AskedManifest, Refusal
 from ssa_operator.tools.checks.server_field_rules import scale_path
 from ssa_operator.tools.offline.template_folders import CRDKind
 
@@ -31,6 +32,8 @@ class CheckedProject(Struct, frozen=True, kw_only=True):
     schemas: KubernetesSchemas
     """The schemas of the targeted Kubernetes, with the CRDs."""
 
+    ask: Callable[[Sequence[AskedManifest]], Sequence[Refusal]] = lambda _: ()
+    """Asks an API server about all manifests of the examples."""
     unclear_crds: frozenset[str] = frozenset()
     """The names of the CRDs with fields that no CRD has."""
 

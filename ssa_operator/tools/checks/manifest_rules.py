@@ -80,6 +80,7 @@ class _ManifestField(Struct, frozen=True):
             location=self.document.location_of(self.path),
             fix=fix,
             subject=f"{body['kind']} {body['metadata']['name']}",
+            path=self.path,
         )
 
 

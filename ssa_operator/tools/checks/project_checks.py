@@ -15,7 +15,7 @@ import dataclasses
 import os
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,7 @@ from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.tools.checks.checked_project import CheckedProject
 from ssa_operator.tools.checks.crd_history import check_against, earlier_crds
 from ssa_operator.tools.checks.crd_rules import check_crds, unknown_fields
+from ssa_operator.tools.checks.refusal_rules import AskedManifest, Refusal
 from ssa_operator.tools.checks.rollout_rules import unreported_revisions
 from ssa_operator.tools.checks.template_checks import check_templates
 from ssa_operator.tools.findings.codes import CODES
@@ -103,6 +104,8 @@ class CheckedFiles:
     """The earlier state with which the CRDs are compared, '' for none."""
     only: Sequence[Path] = ()
     """The files and folders whose findings count; () for all."""
+    ask: Callable[[Sequence[AskedManifest], Sequence[Document]], Sequence[Refusal]] = lambda *_: ()
+    """Asks an API server about manifests, given the project's CRDs."""
     unsaved: Mapping[Path, str] = field(default_factory=dict)
     """The texts of files that an editor has not saved, by their real paths."""
 
@@ -127,6 +130,7 @@ def _find_problems(files: CheckedFiles, loaded: Sources | None) -> list[Finding]
         examples=examples,
         unread_examples=bool(faults),
         now=time.time(),
+        ask=lambda manifests: files.ask(manifests, definitions),
         unclear_crds=frozenset(unknown_fields(definitions, files.schemas)),
         schemas=files.schemas.with_crds(definition.body for definition in definitions),
     )

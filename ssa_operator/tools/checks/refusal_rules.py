@@ -1,37 +1,109 @@
 """Rules about what the API server refuses in manifests beyond their schemas: names, labels, containers and ports.
 
 Promises:
-- A rule is that of `schema/manifest_validation.py`. A name or label that is wrong has a suggestion, where one is near.
+- A rule is that of `schema/manifest_validation.py`, or what an API server refuses. A name or label that is wrong has a
+  suggestion, where one is near.
 - No finding shows a value of a Secret, or of a manifest that reads one.
+- Each refusal of an API server is at least one finding, at the line of its field.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
+from ssa_operator.objects.field_refusal import FieldRefusal
 from ssa_operator.objects.messages import near_names
 from ssa_operator.objects.render_result import Document
-from ssa_operator.objects.source_location import FieldPath, value_at
-from ssa_operator.schema.field_errors import ErrorType, FieldError, as_json
+from ssa_operator.objects.source_location import FieldPath, parse_field, value_at
+from ssa_operator.schema.field_errors import ErrorType, FieldError, as_json, error_at
+from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.schema.manifest_validation import name_faults, validate_manifest
 from ssa_operator.tools.findings.findings import Finding, field_finding, short_words, shows_values
+
+if TYPE_CHECKING:
+    from ssa_operator.kube.api.errors import ApiError
 
 _NAMES = ("labels", "annotations", "matchLabels", "selector")
 
 
-def check_refusals(documents: Iterable[Document]) -> list[Finding]:
-    """The findings in manifests."""
-    return [finding for document in documents for finding in _check(document)]
+class AskedManifest(Struct, frozen=True, kw_only=True):
+    """A manifest that is applied to an API server by dry run."""
+
+    document: Document
+    body: Mapping[str, Any]
+    """What the operator sends of it."""
 
 
-def _check(document: Document) -> Iterator[Finding]:
+class Refusal(Struct, frozen=True, kw_only=True):
+    """A manifest that an API server refuses."""
+
+    manifest: AskedManifest
+    error: ApiError
+
+
+def check_refusals(documents: Iterable[Document], schemas: KubernetesSchemas) -> list[Finding]:
+    """The findings in manifests whose values have the types of their kinds."""
+    return [finding for document in documents for finding in _check(document, schemas)]
+
+
+def _check(document: Document, schemas: KubernetesSchemas) -> Iterator[Finding]:
     seen = set()
-    for error in validate_manifest(document.identity.group_kind, document.body):
+    for error in validate_manifest(document.body, schemas):
         if error.path not in seen:  # too long and of wrong characters is one mistake
             seen.add(error.path)
             yield _finding(document, error)
+
+
+def server_findings(refusal: Refusal) -> Iterator[Finding]:
+    """The findings about a manifest that an API server refuses."""
+    document, error = refusal.manifest.document, refusal.error
+    seen = set()
+    for cause in error.causes:
+        path = _path(cause.field, refusal.manifest)
+        if path and path not in seen:
+            seen.add(path)
+            yield _finding(document, _field_error(path, cause.message, refusal.manifest.body))
+    if not seen:
+        path = next((path for each in error.fields if (path := _path(each, refusal.manifest))), ())
+        words = _OBJECT.sub("", error.message).removeprefix("errors:").strip()
+        if path:
+            words = words.removeprefix(next(iter(error.fields))).removeprefix(": ")
+            yield field_finding(document, "invalid-value", path, f"is refused: {words}", "")
+        else:
+            finding = field_finding(document, "invalid-value", ("kind",), "", "")
+            yield replace(finding, message=f"the API server refuses it: {words}", path=())
+
+
+_OBJECT = re.compile(r"^failed to create typed patch object \([^)]*\): |^\S+ \"[^\"]*\" is (?:invalid|forbidden): ")
+_TYPES = {str(each).strip(): each for each in (*ErrorType, ErrorType.INVALID)}
+
+
+def _path(field: str, manifest: AskedManifest) -> FieldPath:
+    """The path of a field in the document, () if the API server names none."""
+    path = parse_field(field, manifest.body) if not field.startswith("<") else ()
+    for at, part in enumerate(path):
+        inner = (*path[:at], "metadata", *path[at:])
+        # The API server's own type of a pod template has the labels without `metadata`.
+        if part in ("labels", "annotations") and path[at - 1] != "metadata" and value_at(manifest.body, inner):
+            return inner
+    if path[:2] == ("spec", "clusterIPs") and value_at(manifest.body, path) is None:
+        return ("spec", "clusterIP")
+    if path[:1] == ("data",) and value_at(manifest.document.body, path) is None:
+        return ("stringData", *path[1:]) if value_at(manifest.document.body, ("stringData", *path[1:])) else path
+    return path
+
+
+def _field_error(path: FieldPath, message: str, body: Mapping[str, Any]) -> FieldError:
+    """A refusal of the API server as our own validation would have it."""
+    refusal = FieldRefusal("", message)
+    kind = _TYPES.get(refusal.label, ErrorType.INVALID)
+    detail = refusal.detail or ("it names nothing that is there" if refusal.label == "Not found" else "")
+    return error_at(path, value_at(body, path), detail, kind)
 
 
 def _finding(document: Document, error: FieldError) -> Finding:
@@ -67,7 +139,8 @@ def _finding(document: Document, error: FieldError) -> Finding:
         )
     is_name = (bool(path) and path[-1] == "name") or any(part in _NAMES for part in path)
     words = short_words(error.detail)
-    message = f"is {shown_value(error.value)}: {words}" if shows_values(document) else f"is refused: {words}"
+    message = f"is {shown_value(error.value)}" if shows_values(document) else "is refused"
+    message += f": {words}" if words else ""
     is_text = isinstance(error.value, str) and error.value
     fix = _suggestion(document, path, error.value) if is_name and is_text and shows_values(document) else ""
     return field_finding(document, "invalid-name" if is_name else "invalid-value", path, message, fix)

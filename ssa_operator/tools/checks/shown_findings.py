@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.tools.findings.codes import Severity
 from ssa_operator.tools.findings.findings import Finding
 from ssa_operator.tools.schema_rules import NO_FIELD
@@ -115,6 +116,31 @@ def without_repeated(refusals: Iterable[Finding], known: Sequence[Finding]) -> l
         )
 
     return [each for each in refusals if not is_known(each)]
+
+
+def without_known(refusals: Iterable[Finding], known: Sequence[Finding]) -> list[Finding]:
+    """What an API server refuses, without the fields of which `known` errors say what to correct: the same field of the
+    same manifest, one around or in it, or one of the same line.
+    """
+    errors: dict[str, list[Finding]] = {}
+    for each in known:
+        if each.severity is Severity.ERROR:
+            errors.setdefault(each.subject, []).append(each)
+    lines = {each.location for each in errors.get("", ())}
+
+    def is_known(refusal: Finding) -> bool:
+        return refusal.location in lines or any(
+            each.location == refusal.location or (each.path and _overlap(each.path, refusal.path))
+            for each in errors.get(refusal.subject, ())
+        )
+
+    of_manifests = [each for found in errors.values() for each in found]
+    return [each for each in without_repeated(refusals, of_manifests) if not is_known(each)]
+
+
+def _overlap(one: FieldPath, other: FieldPath) -> bool:
+    length = min(len(one), len(other))
+    return one[:length] == other[:length]
 
 
 def _folder(finding: Finding) -> str:

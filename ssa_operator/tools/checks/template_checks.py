@@ -30,9 +30,9 @@ from ssa_operator.objects.problem_hints import hint
 from ssa_operator.objects.render_result import Document, RenderProblem
 from ssa_operator.objects.source_location import SourceLocation, field_text
 from ssa_operator.operator.process.streams import CommandError
+from ssa_operator.reconcile.child import Action, FailureReason
 from ssa_operator.reconcile.status.author_status import author_status, undeclared_fields
 from ssa_operator.reconcile.status.child_status import kept_text
-from ssa_operator.reconcile.step import Action, FailureReason
 from ssa_operator.rendering.folder.folder_settings import SCHEMA, SETTINGS
 from ssa_operator.rendering.folder.folder_snapshot import read_snapshot
 from ssa_operator.rendering.folder.loaded_folders import Folder, no_folder_message
@@ -53,10 +53,16 @@ from ssa_operator.tools.checks.name_rules import check_names, parse_files
 from ssa_operator.tools.checks.parent_choices import check_nesting
 from ssa_operator.tools.checks.ready_objects import ready_object
 from ssa_operator.tools.checks.reference_rules import check_references
-from ssa_operator.tools.checks.refusal_rules import check_refusals
+from ssa_operator.tools.checks.refusal_rules import AskedManifest, check_refusals, server_findings
 from ssa_operator.tools.checks.secret_rules import check_secrets
 from ssa_operator.tools.checks.server_field_rules import check_control_plane_fields, check_server_fields
-from ssa_operator.tools.checks.shown_findings import repaired, without_accepted, without_consequences, without_repeated
+from ssa_operator.tools.checks.shown_findings import (
+    repaired,
+    without_accepted,
+    without_consequences,
+    without_known,
+    without_repeated,
+)
 from ssa_operator.tools.checks.text_checks import (
     check_texts,
     may_apply_elsewhere,
@@ -181,6 +187,7 @@ def check_examples(project: CheckedProject) -> list[Finding]:
     lookups |= {live.identity: live for live in map(_with_status, complete)}
     cluster.claims.clear()
     varied: set[str] = set()
+    asked: list[AskedManifest] = []
     child_names: dict[str, ChildNames] = {}
     for parent, first in zip(parents, alone, strict=True):
         found: OfflineParent | Finding = first
@@ -195,6 +202,7 @@ def check_examples(project: CheckedProject) -> list[Finding]:
         own = list(_findings_of(found, project))
         own += without_repeated(_of_values(found, project), own)
         findings += own
+        asked += _asked(found, project)
         # What is made of a wrong value has another type, too.
         findings += _dropped(found, project) if not any(each.code == "invalid-value" for each in own) else ()
         findings += _not_deterministic(cluster, parent, found)
@@ -214,6 +222,7 @@ def check_examples(project: CheckedProject) -> list[Finding]:
         findings.append(Finding(code="folder-without-example", message=message, location=None, about=name))
         if not any(each.code == "endless-parents" for each in findings):
             findings += _nesting_of_sample(project, project.sources.folders[name], lookups)
+    findings += without_known([each for refusal in project.ask(asked) for each in server_findings(refusal)], findings)
     # A name that is computed leads to a broken file only in a render.
     findings = [finding for finding in findings if finding.code != "render-error" or _line(finding) not in broken]
     return list(dict.fromkeys(findings))
@@ -397,6 +406,13 @@ def _sound(parent: OfflineParent, project: CheckedProject) -> list[Document]:
     return [each for each in parent.rendered.documents if has_types(each.body, project.schemas)]
 
 
+def _asked(parent: OfflineParent, project: CheckedProject) -> Iterator[AskedManifest]:
+    """The manifests that the operator would send, and whose values have the types of their kinds."""
+    for step in parent.steps:
+        if step.manifest is not None and has_types(step.manifest.document.body, project.schemas):
+            yield AskedManifest(document=step.manifest.document, body=step.manifest.body)
+
+
 def _namespace_lines(parent: OfflineParent) -> dict[Identity, SourceLocation]:
     """The lines that place manifests outside of the parent's namespace."""
     namespace = parent.observed.parent.identity.namespace
@@ -410,7 +426,7 @@ def _namespace_lines(parent: OfflineParent) -> dict[Identity, SourceLocation]:
 def _of_values(parent: OfflineParent, project: CheckedProject) -> Iterator[Finding]:
     """The findings about values that an author of a parent chooses, so that no variant is asked for them."""
     sound = _sound(parent, project)
-    yield from check_refusals(sound)
+    yield from check_refusals(sound, project.schemas)
     yield from check_image_names(sound)
     if not parent.problems and len(sound) == len(parent.rendered.documents):  # else not all names are known
         waiting = [each.identity for each in parent.rendered.waits if each.identity is not None]

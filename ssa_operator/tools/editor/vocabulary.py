@@ -150,7 +150,7 @@ def _instruction(field: str, doc: str) -> Word:
 
 
 _PARENT_ANNOTATIONS = (
-    ("ssa_operator.reconcile.suspension.rules", "ANNOTATION"),
+    ("ssa_operator.reconcile.suspension", "ANNOTATION"),
     ("ssa_operator.reconcile.observation", "RECONCILE_AT"),
     ("ssa_operator.reconcile.orphaning.rules", "ANNOTATION"),
 )
@@ -184,6 +184,7 @@ _SETTING_FORMS = {
     "formerManagers": "[helm]",
     "maxChildren": "5000",
     "maxDepth": "12",
+    "renderLimit": "5s",
     "suspendWhen": "\"labels['example.com/pause'] == 'true'\"",
 }
 

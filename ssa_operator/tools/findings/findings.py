@@ -59,6 +59,8 @@ class Finding:
     """The edits of `check --fix`. They keep the author's meaning."""
     subject: str = field(default="", compare=False)
     """The manifest that shows it. Several manifests of one line show it only once."""
+    path: FieldPath = field(default=(), compare=False)
+    """The field of the manifest that it is about, () for another subject."""
     about: str = field(default="", compare=False)
     """The variable, or the template folder, that it is about; '' if its line says it."""
 
@@ -85,6 +87,7 @@ def field_finding(document: Document, code: str, path: FieldPath, message: str, 
         location=document.location_of(path),
         fix=fix,
         subject=f"{identity.kind} {identity.name}",
+        path=path,
     )
 
 

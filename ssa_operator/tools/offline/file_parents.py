@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from ssa_operator.informers.parents import Parent, ParentKey
 from ssa_operator.kube.api import request as calls
-from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.client import Client, DryRunClient
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.clock import SYSTEM
@@ -31,27 +31,19 @@ from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import group_kind
-from ssa_operator.objects.render_result import Document, Rendered
-from ssa_operator.objects.secret_fields import ParentSecrets
+from ssa_operator.objects.render_result import Document
 from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator_options import Options
+from ssa_operator.operator.preview import Planned, Preview
 from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.shared_informers import ParentError, SharedInformers
 from ssa_operator.operator.workers import Workers
-from ssa_operator.reconcile.current_reconcile import Reconcile
+from ssa_operator.reconcile.child import FailureReason, Result
 from ssa_operator.reconcile.observation import RECONCILE_AT
-from ssa_operator.reconcile.observe import Observer
-from ssa_operator.reconcile.observed import Observed
-from ssa_operator.reconcile.outcome import Result
-from ssa_operator.reconcile.parent_records.requests import without_unrecordable
 from ssa_operator.reconcile.parent_state import Parents, ParentState
-from ssa_operator.reconcile.plan import Plan
-from ssa_operator.reconcile.planner import Planner
 from ssa_operator.reconcile.reconciler import Reconciled, Reconciler
-from ssa_operator.reconcile.render_history import RenderHistory
 from ssa_operator.reconcile.secrets.redacted_report import redacted_error
 from ssa_operator.reconcile.status.report import Report
-from ssa_operator.reconcile.step import FailureReason
 from ssa_operator.tools.offline.parent_files import apply_parent, folder_of
 
 PRUNE_HELD = "PruneHeld"
@@ -135,15 +127,13 @@ class AppliedParent:
 class FileParents:
     """The parents of some files. `opened` gives them when the informers have synced."""
 
-    def __init__(self, client: Client, shared: SharedInformers, options: Options, queue: _Selected) -> None:
+    def __init__(self, client: Client, shared: SharedInformers, preview: Preview, queue: _Selected) -> None:
         self._client = client
         self._shared = shared
-        self._options = options
         self._queue = queue
-        self.reconciler = _RecordingReconciler(shared.cluster, shared.claims, queue.has_as_urgent)
+        self.reconciler = _RecordingReconciler(shared.cluster)
         self.reconciler.on_reconciled = self._reconciled
-        self._observer = Observer(shared.cluster, shared.claims, SYSTEM)
-        self._planner = Planner(shared.cluster, shared.claims, self._observer, SYSTEM)
+        self._preview = preview
         self._changed = asyncio.Event()
         self.parents: dict[ParentKey, AppliedParent] = {}
         self._listened: set[Parents] = set()
@@ -153,9 +143,7 @@ class FileParents:
     @property
     def problems(self) -> tuple[str, ...]:
         """The template folders and files that don't load."""
-        sources = self._shared.controllers.templates.loaded
-        problems = [*sources.problems, *(each for folder in sources.folders.values() for each in folder.problems)]
-        return tuple(map(str, problems))
+        return self._shared.controllers.templates.loaded.problem_lines
 
     async def check(self, documents: Sequence[Document], namespace: str) -> list[str]:
         """Why some parents can't be applied, each with its place in the file; [] if all can. Nothing is written."""
@@ -222,33 +210,20 @@ class FileParents:
         parents = self._shared.controllers.folders.get(key.folder)
         return None if parents is None else parents.find(key.namespace, key.name)
 
-    async def planned(self, key: ParentKey) -> tuple[Observed, Rendered, Plan, ParentSecrets]:
-        """What the next reconcile of a parent would observe, render and do, and where it would put contents of Secrets.
-
-        Raises ParentError if it is gone.
-        """
+    async def planned(self, key: ParentKey) -> Planned:
+        """What the next reconcile of a parent would do. Raises ParentError if it is gone."""
         live = self.find(key)
         if live is None:
             raise ParentError(f"{key} is gone")
-        return await self._plan(self._shared.controllers.folders[key.folder], live)
-
-    async def _plan(self, parents: Parents, live: LiveObject) -> tuple[Observed, Rendered, Plan, ParentSecrets]:
-        parent = parents.parent(live)
-        reconcile = Reconcile.begin(self._shared.cluster, parent, parents.state(live), Cause.PARENT)
-        observed, rendered = await self._observer.observe(reconcile)
-        plan = without_unrecordable(await self._planner.plan(reconcile, observed, rendered), parent)
-        return observed, rendered, plan, reconcile.state.secrets
+        parents = self._shared.controllers.folders[key.folder]
+        return await self._preview.plan(parents.parent(live), parents.state(live))
 
     async def _remember_render(self, parents: Parents, live: LiveObject) -> None:
         """Remember what the templates render for the parent before the file is applied, so that changes by the file do
         not count as changes of the templates.
         """
-        reconcile = Reconcile.begin(self._shared.cluster, parents.parent(live), ParentState(), Cause.PARENT)
-        observed, rendered = await self._observer.observe(reconcile)
-        plan = await self._planner.plan(reconcile, observed, rendered)
-        identities = frozenset(step.identity for step in plan.steps if step.location is not None)
-        renders = RenderHistory(digest=rendered.digest, rendered=identities)
-        parents.save_state(live, replace(parents.state(live), renders=renders))
+        planned = await self._preview.plan(parents.parent(live))
+        parents.save_state(live, replace(parents.state(live), renders=planned.renders))
 
     async def until_done(self, seconds: float, *, prune: bool, on_change: Callable[[], None]) -> bool:
         """Wait until all parents are ready, or can't become ready, for `seconds` at most. `prune` confirms held
@@ -320,8 +295,8 @@ async def opened(client: Client, mapper: RESTMapper, options: Options) -> AsyncI
     """Parents of files, and the workers that reconcile them until the end. Raises ApiError and ParentError."""
     queue, metrics = _Selected(time.monotonic), Metrics()
     shared = SharedInformers(client, mapper, options, metrics, queue)
-    async with shared.synced(mapper):
-        found = FileParents(client, shared, options, queue)
+    async with shared.synced(mapper), DryRunClient(client.credentials) as planning:
+        found = FileParents(client, shared, Preview(planning, shared), queue)
         workers = Workers(queue, shared.controllers.folders, found.reconciler, metrics, options, SYSTEM)
         recording = asyncio.create_task(shared.recorder.run(), name="write events")
         tasks = [

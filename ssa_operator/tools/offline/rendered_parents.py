@@ -19,8 +19,8 @@ from ssa_operator.objects.readiness import ReadinessState, readiness
 from ssa_operator.objects.render_result import Document, Rendered, RenderProblem
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.streams import CommandError
+from ssa_operator.reconcile.child import Action, Child
 from ssa_operator.reconcile.observed import Observed
-from ssa_operator.reconcile.step import Action, Step
 from ssa_operator.rendering.folder.loaded_folders import Sources
 from ssa_operator.tools.offline.offline_cluster import OfflineCluster, RefusedParentError, ReturnedParent, live_objects
 from ssa_operator.tools.offline.parent_documents import read_objects
@@ -37,7 +37,7 @@ class RenderedParents:
     names_parents: bool = True
     """Whether each wait and problem names the parent."""
 
-    steps: list[Step] = field(default_factory=list)
+    steps: list[Child] = field(default_factory=list)
     """The steps of the manifests that the operator would apply."""
 
     problems: list[str] = field(default_factory=list)
@@ -49,7 +49,7 @@ class RenderedParents:
     """The Events that the templates emit with `warn`."""
 
     def add(
-        self, observed: Observed, rendered: Rendered, steps: Iterable[Step], render_problems: Iterable[RenderProblem]
+        self, observed: Observed, rendered: Rendered, steps: Iterable[Child], render_problems: Iterable[RenderProblem]
     ) -> None:
         """Add what one parent renders, by the steps of its documents and waits."""
         problems = list(dict.fromkeys(map(str, render_problems)))
@@ -65,7 +65,7 @@ class RenderedParents:
 
     def _add(
         self,
-        step: Step,
+        step: Child,
         observed: Observed,
         unready: Callable[[Identity], bool],
         problems: list[str],

@@ -108,9 +108,8 @@ def needed_permissions(
     """
     namespaces, impersonate = settings.namespaces, settings.impersonate
     sources = load_all(files.templates, installation=files.installation)
-    problems = [*sources.problems, *(problem for folder in sources.folders.values() for problem in folder.problems)]
-    if problems:
-        raise CommandError("\n".join(map(str, problems)))
+    if sources.problem_lines:
+        raise CommandError("\n".join(sources.problem_lines))
     kinds = read_crd_kinds(files.crds)
     shown = _shown_by_examples(files.examples, sources, kinds)
     needs = [*operator_needs(), *http_needs(), *lease_needs(settings.namespace), *kind_needs(settings.namespace)]

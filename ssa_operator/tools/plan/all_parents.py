@@ -33,6 +33,7 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import counted
 from ssa_operator.objects.secret_fields import is_secret
 from ssa_operator.operator.operator_options import Options
+from ssa_operator.operator.preview import Planned, Preview
 from ssa_operator.operator.process.connection import Target
 from ssa_operator.operator.process.streams import CommandError, writing
 from ssa_operator.operator.shared_informers import ParentError
@@ -46,7 +47,6 @@ from ssa_operator.rendering.folder.loaded_folders import load_all
 from ssa_operator.tools.plan import previews
 from ssa_operator.tools.plan.changes import ParentChanges, parent_changes
 from ssa_operator.tools.plan.plan_summary import PlanSummary
-from ssa_operator.tools.plan.preview import Planned, Preview
 from ssa_operator.tools.plan.previews import NamedParent
 from ssa_operator.tools.plan.snapshot_mask import SnapshotMask, aligned
 from ssa_operator.tools.plan.snapshots import VERSION, Snapshot, StoredKind, StoredParent, StoredSnapshot, stored_query
@@ -79,9 +79,8 @@ async def plan_live(options: Options, target: Target, save: Path | None) -> Plan
 def plan_against(file: Path, options: Options) -> PlanSummary:
     """The plan of a snapshot. Raises CommandError."""
     sources = load_all(options.templates, installation=options.installation)
-    problems = [*sources.problems, *(each for folder in sources.folders.values() for each in folder.problems)]
-    if problems:
-        raise CommandError("\n".join(map(str, problems)))
+    if sources.problem_lines:
+        raise CommandError("\n".join(sources.problem_lines))
     try:
         snapshot = Snapshot.read(file.read_bytes())
     except OSError as error:
@@ -169,7 +168,6 @@ def _waits_for_owners(planned: Planned) -> bool:
 
 
 async def _changes(preview: Preview, planned: Planned, salt: bytes) -> ParentChanges:
-
     outcomes = await preview.dry_run(planned)
     return parent_changes(NamedParent(parent=planned.parent), planned, outcomes, salt)
 

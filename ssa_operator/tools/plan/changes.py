@@ -22,12 +22,12 @@ from rich.text import Text
 from ssa_operator.objects.managed_fields import FieldOwner
 from ssa_operator.objects.source_location import location_data
 from ssa_operator.operator.operator_options import Options
+from ssa_operator.operator.preview import Planned
 from ssa_operator.operator.process.connection import Target
+from ssa_operator.reconcile.child import Child, Result
 from ssa_operator.reconcile.field_changes import ChangeCause, content
-from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.resync.unchanged import is_same_content
-from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT, hidden_in_live
-from ssa_operator.reconcile.secrets.masked_object import Mask
+from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT, Mask, hidden_in_live
 from ssa_operator.reconcile.secrets.redacted_report import redacted_finalization
 from ssa_operator.tools.offline.parent_documents import check_namespaces
 from ssa_operator.tools.offline.parent_files import FILE_MANAGER
@@ -39,7 +39,7 @@ from ssa_operator.tools.plan.object_changes import (
     changed_fields,
     object_changes,
 )
-from ssa_operator.tools.plan.preview import Planned, Preview
+from ssa_operator.tools.plan.preview import FilePreview
 from ssa_operator.tools.plan.previews import NamedParent, ParentArguments
 from ssa_operator.tools.printing import yaml_text
 
@@ -108,12 +108,12 @@ async def changed_parents(
         return [await _changes(opened.preview, each, salt) for each in named]
 
 
-async def _changes(preview: Preview, named: NamedParent, salt: bytes) -> ParentChanges:
+async def _changes(preview: FilePreview, named: NamedParent, salt: bytes) -> ParentChanges:
     planned = await previews.planned_parent(preview, named)
     return parent_changes(named, planned, await preview.dry_run(planned, as_resumed=True), salt)
 
 
-def parent_changes(named: NamedParent, planned: Planned, outcomes: Sequence[Outcome], salt: bytes) -> ParentChanges:
+def parent_changes(named: NamedParent, planned: Planned, outcomes: Sequence[Child], salt: bytes) -> ParentChanges:
     """The changes of one parent. `salt` is the same for all parents of a run."""
     mask = Mask(salt=salt)
     rendered = planned.rendered
@@ -122,7 +122,7 @@ def parent_changes(named: NamedParent, planned: Planned, outcomes: Sequence[Outc
         planned=planned,
         own=_own_change(named, mask) if named.location is not None else None,
         objects=object_changes(outcomes, mask, planned.secrets, planned.parent.folder.settings.former_managers),
-        problems=tuple(filter(None, (planned.unreadable_records_message, *problems))),
+        problems=tuple(filter(None, (planned.refusal, *problems))),
         waits=tuple(f"{each.location}: a document is {each}" for each in rendered.waits if not each.identity),
         notes=tuple(_notes(planned)),
     )

@@ -22,7 +22,8 @@ from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.merge_keys import IndexedBody
 from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets
 from ssa_operator.objects.source_location import SourceLocation
-from ssa_operator.reconcile.adoption.rules import former_managers
+from ssa_operator.reconcile.adoption import former_managers
+from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.field_changes import (
     ChangeCause,
     FieldChange,
@@ -30,19 +31,17 @@ from ssa_operator.reconcile.field_changes import (
     field_changes,
     left_fields,
 )
-from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.refusals.known_refusals import refusal_notice
 from ssa_operator.reconcile.secrets.content_fields import (
     NO_CONTENT,
     ContentFields,
     HiddenPaths,
+    Mask,
     fields_of,
     hidden_in_live,
     hidden_in_manifest,
 )
-from ssa_operator.reconcile.secrets.masked_object import Mask
 from ssa_operator.reconcile.secrets.redacted_report import redacted_outcomes
-from ssa_operator.reconcile.step import Action
 
 Body = Mapping[str, Any]
 
@@ -104,7 +103,7 @@ class ObjectChange(Struct, frozen=True, kw_only=True):
 
 
 def object_changes(
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[Child],
     mask: Mask,
     secrets: ParentSecrets = NO_SECRETS,
     former: AbstractSet[str] = frozenset(),
@@ -116,34 +115,32 @@ def object_changes(
     return tuple(_change(*each, mask, secrets, former) for each in zip(outcomes, shown, strict=True))
 
 
-def _change(
-    outcome: Outcome, shown: Outcome, mask: Mask, secrets: ParentSecrets, former: AbstractSet[str]
-) -> ObjectChange:
-    step, live = outcome.step, outcome.live
-    content_fields = fields_of(step, secrets)
+def _change(outcome: Child, shown: Child, mask: Mask, secrets: ParentSecrets, former: AbstractSet[str]) -> ObjectChange:
+    live = outcome.live
+    content_fields = fields_of(outcome, secrets)
     before, after = _bodies(outcome, content_fields)
     fields: tuple[ChangedField, ...] = ()
     left: tuple[LeftValue, ...] = ()
-    adopted = step.action is Action.APPLY and step.live is not None and not step.live.owned_fields()
-    if step.action is Action.APPLY and step.live is not None and live is not None:
+    adopted = outcome.action is Action.APPLY and outcome.before is not None and not outcome.before.owned_fields()
+    if outcome.action is Action.APPLY and outcome.before is not None and live is not None:
         if outcome.result is Result.CONFIGURED:
-            fields = changed_fields(step.live, live, mask, content_fields)
+            fields = changed_fields(outcome.before, live, mask, content_fields)
         if outcome.result in (Result.CONFIGURED, Result.UNCHANGED):
-            left = _left(step.live, live, mask, content_fields)
+            left = _left(outcome.before, live, mask, content_fields)
     failed = outcome.result is Result.FAILED
-    message = shown.message or (shown.step.reason if step.action in (Action.KEEP, Action.PRUNE) else "")
+    message = shown.message or (shown.reason if outcome.action in (Action.KEEP, Action.PRUNE) else "")
     return ObjectChange(
-        identity=shown.step.identity,
+        identity=shown.identity,
         result=outcome.result,
         message=message,
-        notice=(not failed and refusal_notice(shown.step.memory.refusal, shown.step.manifest, live)) or "",
-        location=outcome.location or step.location,
+        notice=(not failed and refusal_notice(shown.memory.refusal, shown.manifest, live)) or "",
+        location=outcome.location,
         before=mask.masked(*before) if before is not None else None,
         after=mask.masked(*after) if after is not None else None,
         fields=fields,
         left=left,
         adopted=adopted and outcome.result in (Result.CONFIGURED, Result.UNCHANGED),
-        adopted_from=former_managers(step.live, former) if adopted and step.live is not None else (),
+        adopted_from=former_managers(outcome.before, former) if adopted and outcome.before is not None else (),
     )
 
 
@@ -198,29 +195,29 @@ _Hidden: TypeAlias = "tuple[Body, HiddenPaths]"
 """An object, and its hidden fields."""
 
 
-def _bodies(outcome: Outcome, content_fields: ContentFields) -> tuple[_Hidden | None, _Hidden | None]:
+def _bodies(outcome: Child, content_fields: ContentFields) -> tuple[_Hidden | None, _Hidden | None]:
     """The object before and after, if it changes."""
-    step, live = outcome.step, outcome.live
+    live = outcome.live
 
     def hidden(live: LiveObject | None) -> _Hidden | None:
         return (content(live.body), hidden_in_live(live, content_fields)) if live is not None else None
 
     match outcome.result:
         case Result.CREATED | Result.CONFIGURED:
-            return hidden(step.live), hidden(live)
+            return hidden(outcome.before), hidden(live)
         case Result.RECREATED:
             body = _recreated(outcome)
             after = (body, hidden_in_manifest(body, content_fields)) if body is not None else None
-            return hidden(step.live), after
+            return hidden(outcome.before), after
         case Result.PRUNED:
-            return hidden(step.live), None
+            return hidden(outcome.before), None
         case _:
             return None, None
 
 
-def _recreated(outcome: Outcome) -> Body | None:
+def _recreated(outcome: Child) -> Body | None:
     """The new object. The dry run showed it under another name."""
-    manifest, live = outcome.step.manifest, outcome.live
+    manifest, live = outcome.manifest, outcome.live
     if manifest is None:
         return None
     if live is None:

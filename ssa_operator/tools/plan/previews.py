@@ -25,6 +25,7 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.operator.operator_options import Options
+from ssa_operator.operator.preview import Planned
 from ssa_operator.operator.process.connection import Target, connect_for_preview
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.operator.shared_informers import ParentError
@@ -34,7 +35,7 @@ from ssa_operator.tools.offline.parent_documents import are_files, read_parents
 from ssa_operator.tools.offline.parent_files import namespaces_of_documents, watched_namespaces
 from ssa_operator.tools.offline.rendered_parents import RenderedParents
 from ssa_operator.tools.plan import preview as previews
-from ssa_operator.tools.plan.preview import Planned, Preview
+from ssa_operator.tools.plan.preview import FilePreview
 
 USAGE = 2
 """The exit code of wrong arguments, and of errors of `diff` and `plan`."""
@@ -53,7 +54,7 @@ class NamedParent(Struct, frozen=True, kw_only=True):
 class PreviewSession(Struct, frozen=True, kw_only=True):
     """An open preview, and the client that it reads with."""
 
-    preview: Preview
+    preview: FilePreview
     client: Client
     mapper: RESTMapper
 
@@ -120,7 +121,7 @@ async def parents_of_files(opened: PreviewSession, documents: Sequence[Document]
     return found
 
 
-async def _parent_of_file(preview: Preview, document: Document, namespace: str) -> NamedParent:
+async def _parent_of_file(preview: FilePreview, document: Document, namespace: str) -> NamedParent:
     parent = await preview.as_applied(document.body, namespace)
     identity = parent.live.identity
     live = preview.folder_of(identity.group_kind).find(identity.namespace, identity.name)
@@ -162,11 +163,12 @@ async def rendered_live(arguments: Sequence[str], options: Options, namespace: s
             planned = await planned_parent(session.preview, named)
             hooks = steps_of(planned.observed, planned.rendered.finalizing)
             standing = [step for step in planned.plan.steps if step.location is not None]
-            problems = [*planned.rendered.problems, *await session.preview.status_problems(planned)]
+            status = await session.preview.render_status(planned)
+            problems = [*planned.rendered.problems, *status.problems]
             found.add(planned.observed, planned.rendered, [*standing, *hooks], problems)
     return found
 
 
-async def planned_parent(preview: Preview, named: NamedParent) -> Planned:
+async def planned_parent(preview: FilePreview, named: NamedParent) -> Planned:
     """The plan of a parent. Changes by its file don't count as changes of the templates. Raises ApiError."""
     return await (preview.plan if named.location is None else preview.plan_applied)(named.parent)

@@ -30,26 +30,25 @@ from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Rendered
 from ssa_operator.objects.secret_fields import is_secret
+from ssa_operator.objects.source_location import FieldPath
+from ssa_operator.operator.preview import Planned, plan_observed
 from ssa_operator.operator.shared_informers import ParentError
-from ssa_operator.reconcile.apply_once import rules as apply_once
+from ssa_operator.reconcile import apply_once
+from ssa_operator.reconcile.child import Child
 from ssa_operator.reconcile.child_needs import named_objects, rendered_kinds
-from ssa_operator.reconcile.finalization.rules import DeletionContext, make_finalization
 from ssa_operator.reconcile.merged_outcomes import merged_outcomes
 from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.observation import make_observed
 from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents
-from ssa_operator.reconcile.outcome import Outcome
-from ssa_operator.reconcile.parent_records.requests import without_unrecordable
-from ssa_operator.reconcile.parent_records.rules import read_parent_records
-from ssa_operator.reconcile.plan import Plan, make_plan
+from ssa_operator.reconcile.parent_records.rules import read_parent_records, unreadable_records_message
+from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.replicas.rules import ScalePaths
 from ssa_operator.reconcile.secrets.parent_secrets import secrets_of
-from ssa_operator.reconcile.suspension.rules import outcomes_while_suspended
 from ssa_operator.rendering.determinism import verified
 from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.rendering.render import render
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
-from ssa_operator.tools.plan.preview import Planned
+from ssa_operator.schema.optional_fields import is_optional
 from ssa_operator.tools.plan.snapshot_mask import SnapshotMask
 
 VERSION = 1
@@ -202,28 +201,17 @@ class Snapshot:
         live = parent.live
         view = _SnapshotView(snapshot=self, parent=live)
         rendered = verified(parent.folder, live.body, view, render(parent.folder, live.body, view))
-        observed, finalization = self._observed(parent, rendered), None
-        if live.deleting:
-            finalization = make_finalization(observed, rendered, DeletionContext(now=self.taken))
-            plan = finalization.plan
-        else:
-            plan = without_unrecordable(make_plan(observed, rendered), parent)
-        self._claims.claim(live.uid, plan)
-        return Planned(
-            parent=parent,
-            observed=observed,
-            rendered=rendered,
-            plan=plan,
-            secrets=secrets_of(rendered, live, view.namespaced),
-            finalization=finalization,
-        )
+        observed = self._observed(parent, rendered)
+        secrets, refusal = secrets_of(rendered, live, view.namespaced), unreadable_records_message(live)
+        planned = plan_observed(parent, observed, rendered, secrets, now=self.taken, refusal=refusal)
+        self._claims.claim(live.uid, planned.plan)
+        return planned
 
-    def outcomes(self, planned: Planned, schemas: KubernetesSchemas) -> tuple[Outcome, ...]:
+    def outcomes(self, planned: Planned, schemas: KubernetesSchemas) -> tuple[Child, ...]:
         """The outcome of each step by a merge with the stored objects. The schemas tell which fields are quantities."""
-        if planned.finalization is not None or planned.unreadable_records_message:
-            return ()
-        if planned.suspended:
-            return outcomes_while_suspended(planned.plan)
+        standing = planned.standing_outcomes
+        if standing is not None:
+            return standing
         return merged_outcomes(self._as_stored(planned.plan), schemas.is_quantity, self._scale_paths)
 
     def _scale_paths(self, kind: GroupKind) -> ScalePaths:
@@ -350,6 +338,9 @@ class _SnapshotView(Struct, frozen=True, kw_only=True):
         # A snapshot has no versions of kinds.
         group = split_api_version(kind.api_version)[0]
         return kind in BUILT_IN_KINDS or self.snapshot.kind(GroupKind(group, kind.kind)) is not None
+
+    def may_lack(self, api_version: str, kind: str, path: FieldPath, /) -> bool:
+        return is_optional(api_version, kind, path)
 
     def random(self, _: int, /) -> int:
         return 0

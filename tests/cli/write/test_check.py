@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ssa_operator.tools.findings.codes import CODES
-from tests.cli.process import in_terminal, run
+from tests.cli.process import ALONE, in_terminal, run
 from tests.operator.harness import ROOT, Desk, definition
 
 CRD = (ROOT / "crds" / "echoes.example.com.yaml").read_text(encoding="utf-8")
@@ -435,11 +435,11 @@ async def test_the_project_s_own_templates_have_no_finding_but_one_that_they_acc
 async def test_a_terminal_shows_the_line_a_caret_and_a_summary(tmp_path: Path) -> None:
     folder = project(tmp_path, web=WEB)
     argument = f"--templates={folder / 'templates'}"
-    _, out = await in_terminal("check", argument, NO_COLOR="1")
+    _, out = await in_terminal("check", argument, ALONE, NO_COLOR="1")
     assert out.splitlines() == ["ok: check found no errors and no warnings"]
     file = folder / "templates" / "echoes.example.com" / "web.yaml.j2"
     file.write_text(WEB.replace("nginx:1.27", "nginx"))
-    _, out = await in_terminal("check", argument, NO_COLOR="1")
+    _, out = await in_terminal("check", argument, ALONE, NO_COLOR="1")
     assert "\x1b[3" not in out
     assert [each.rstrip() for each in re.sub(r"\x1b\[\d*m", "", out).splitlines()] == [
         f"{file}:10: warning latest-image: Deployment web: spec.template.spec.containers[0].image is nginx",
@@ -449,7 +449,7 @@ async def test_a_terminal_shows_the_line_a_caret_and_a_summary(tmp_path: Path) -
         "",
         "check found 0 errors and 1 warning",
     ]
-    _, out = await in_terminal("check", argument)
+    _, out = await in_terminal("check", argument, ALONE)
     assert "\x1b[1;33mwarning" in out
 
 

@@ -110,8 +110,17 @@ def test_a_request_never_shows_its_body() -> None:
     assert "hunter2" not in f"{secret!r} {secret}"
 
 
+@asynccontextmanager
+async def slot(limiter: WriteLimiter) -> AsyncIterator[int]:
+    number = await limiter.acquire()
+    try:
+        yield number
+    finally:
+        limiter.release()
+
+
 async def use(limiter: WriteLimiter, entered: list[int], number: int, leave: asyncio.Event) -> None:
-    async with limiter.slot():
+    async with slot(limiter):
         entered.append(number)
         await leave.wait()
 
@@ -155,11 +164,11 @@ async def test_a_cancelled_write_frees_its_slot() -> None:
 
 async def test_several_429s_for_writes_that_were_sent_together_halve_the_limit_once() -> None:
     limiter = WriteLimiter()
-    async with limiter.slot() as one, limiter.slot() as two:
+    async with slot(limiter) as one, slot(limiter) as two:
         limiter.throttled(one)
         limiter.throttled(two)
     assert limiter.limit == INITIAL_WRITES / 2
-    async with limiter.slot() as later:
+    async with slot(limiter) as later:
         limiter.throttled(later)
     assert limiter.limit == INITIAL_WRITES / 4
 
@@ -167,18 +176,18 @@ async def test_several_429s_for_writes_that_were_sent_together_halve_the_limit_o
 async def test_the_limit_is_never_less_than_one_write() -> None:
     limiter = WriteLimiter()
     for _ in range(20):
-        async with limiter.slot() as number:
+        async with slot(limiter) as number:
             limiter.throttled(number)
     assert limiter.limit == 1
 
 
 async def test_the_limit_grows_only_while_it_is_reached() -> None:
     limiter = WriteLimiter()
-    async with limiter.slot():
+    async with slot(limiter):
         limiter.accepted()
     assert limiter.limit == INITIAL_WRITES
     limiter.limit = 1
-    async with limiter.slot():
+    async with slot(limiter):
         limiter.accepted()
     assert limiter.limit == 2
     limiter.limit = float(MAX_WRITES)
@@ -263,7 +272,7 @@ async def test_a_write_that_waits_for_a_slot_is_refused_if_the_fence_closes_mean
     async with fenced_client() as api:
         api.fence.open_until(10.0)
         api.client.write_limiter.limit = 1.0
-        async with api.client.write_limiter.slot():
+        async with slot(api.client.write_limiter):
             waiting = asyncio.create_task(api.client.send(WRITES[0]))
             await asyncio.sleep(0)
             assert not waiting.done()

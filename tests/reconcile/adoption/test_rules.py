@@ -12,7 +12,7 @@ from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import MANAGER, LiveObject
 from ssa_operator.objects.managed_fields import in_version
 from ssa_operator.objects.parent_settings import AdoptPolicy
-from ssa_operator.reconcile.adoption.rules import (
+from ssa_operator.reconcile.adoption import (
     UNMANAGED,
     adopt_fields_patch,
     belongs_to_former_parent,
@@ -23,8 +23,8 @@ from ssa_operator.reconcile.adoption.rules import (
     other_controller,
     without_former_fields,
 )
+from ssa_operator.reconcile.child import Action, FailureReason
 from ssa_operator.reconcile.plan import Plan, make_plan
-from ssa_operator.reconcile.step import Action, FailureReason
 from tests.objects.example_objects import OTHER_UID, PARENT_UID, child, config_map, made, observed, parent, rendered
 
 IF_NOT_PRESENT = {"annotations": {"ssa-operator.dev/apply": "IfNotPresent"}}

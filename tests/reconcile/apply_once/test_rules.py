@@ -13,13 +13,11 @@ from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.readiness import ReadinessState
-from ssa_operator.reconcile.apply_once import outcomes as once_outcomes
-from ssa_operator.reconcile.apply_once import rules as apply_once
-from ssa_operator.reconcile.apply_once.rules import FinalState, OnceRecord
-from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile import apply_once
+from ssa_operator.reconcile.apply_once import FinalState, OnceRecord
+from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.plan import make_plan
-from ssa_operator.reconcile.step import Action, Step
 from tests.objects.example_objects import PARENT_UID, document, observed, parent, rendered
 
 JOB = GroupKind("batch", "Job")
@@ -64,7 +62,7 @@ def records(end: FinalState = FinalState.UNSEEN, body: dict[str, Any] | None = N
     )
 
 
-def planned(*lives: LiveObject, kept: ParentRecords | None = None, body: dict[str, Any] | None = None) -> Step:
+def planned(*lives: LiveObject, kept: ParentRecords | None = None, body: dict[str, Any] | None = None) -> Child:
     seen = observed(*lives, kinds=KINDS, records=kept or ParentRecords())
     (step,) = make_plan(seen, rendered(body or job())).steps
     return step
@@ -93,9 +91,7 @@ def test_an_object_that_existed_before_is_requested_in_each_reconcile_and_report
     theirs = live_job("Complete", labels={})
     first = planned(theirs)
     assert first.action is Action.KEEP
-    kept = once_outcomes.record_outcome(
-        ParentRecords(), Outcome(step=first, result=Result.UNCHANGED, live=theirs), parent(), 0.0
-    )
+    kept = apply_once.record_outcome(ParentRecords(), first.ended(Result.UNCHANGED, live=theirs), parent(), 0.0)
     assert apply_once.once_record(kept, IDENTITY) == OnceRecord(records_digest(), FinalState.READY, existed_before=True)
     # No watch shows it.
     plan = make_plan(observed(kinds=KINDS, records=kept), rendered(job()))
@@ -135,9 +131,9 @@ def test_an_object_that_an_earlier_process_created_without_a_record_counts_as_ap
         assert step.action is Action.KEEP
         # Dependants wait until its final state is known.
         assert (step.once_readiness is None) or (step.once_readiness.state is ReadinessState.TERMINATING)
-        outcome = Outcome(step=step, result=Result.UNCHANGED, live=step.live)
+        outcome = step.ended(Result.UNCHANGED, live=step.live)
         assert apply_once.once_record(
-            once_outcomes.record_outcome(ParentRecords(), outcome, parent(), 0.0), IDENTITY
+            apply_once.record_outcome(ParentRecords(), outcome, parent(), 0.0), IDENTITY
         ) == OnceRecord(records_digest())
 
 
@@ -177,9 +173,9 @@ def test_a_generated_value_is_no_part_of_the_digest() -> None:
     assert len(found) == 1
 
 
-def outcome_of(live: LiveObject | None, kept: ParentRecords, result: Result = Result.UNCHANGED) -> Outcome:
+def outcome_of(live: LiveObject | None, kept: ParentRecords, result: Result = Result.UNCHANGED) -> Child:
     step = planned(*([live] if live else []), kept=kept)
-    return Outcome(step=step, result=result, live=live)
+    return step.ended(result, live=live)
 
 
 @pytest.mark.parametrize(
@@ -197,38 +193,34 @@ def outcome_of(live: LiveObject | None, kept: ParentRecords, result: Result = Re
 )
 def test_the_record_holds_the_final_state(before: FinalState, live: LiveObject | None, after: FinalState) -> None:
     kept = records(before)
-    found = apply_once.once_record(once_outcomes.record_outcome(kept, outcome_of(live, kept), parent(), 0.0), IDENTITY)
+    found = apply_once.once_record(apply_once.record_outcome(kept, outcome_of(live, kept), parent(), 0.0), IDENTITY)
     assert found == OnceRecord(records_digest(), after)
 
 
 def test_the_record_is_of_the_old_manifest_while_the_old_object_exists() -> None:
     kept = records()
     step = planned(live_job("Complete"), kept=kept, body=job("b"))
-    after = once_outcomes.record_outcome(
-        kept, Outcome(step=step, result=Result.UNCHANGED, live=step.live), parent(), 0.0
-    )
+    after = apply_once.record_outcome(kept, step.ended(Result.UNCHANGED, live=step.live), parent(), 0.0)
     assert apply_once.once_record(after, IDENTITY) == OnceRecord(records_digest(), FinalState.READY)
 
 
 def test_an_object_that_is_applied_again_has_a_new_record() -> None:
     kept = records(FinalState.READY)
     step = planned(kept=kept, body=job("b"))
-    after = once_outcomes.record_outcome(
-        kept, Outcome(step=step, result=Result.CREATED, live=live_job()), parent(), 0.0
-    )
+    after = apply_once.record_outcome(kept, step.ended(Result.CREATED, live=live_job()), parent(), 0.0)
     assert apply_once.once_record(after, IDENTITY) == OnceRecord(apply_once.digest(document(job("b")), parent()))
 
 
 @pytest.mark.parametrize("result", [Result.FAILED, Result.WAITING])
 def test_an_apply_that_failed_is_not_recorded(result: Result) -> None:
     assert (
-        once_outcomes.record_outcome(ParentRecords(), outcome_of(None, ParentRecords(), result), parent(), 0.0)
+        apply_once.record_outcome(ParentRecords(), outcome_of(None, ParentRecords(), result), parent(), 0.0)
         == ParentRecords()
     )
 
 
 def test_a_record_that_can_not_be_written_is_a_retryable_failure() -> None:
-    failed = once_outcomes.unrecorded_outcome(outcome_of(None, ParentRecords(), Result.CREATED), "403")
+    failed = apply_once.unrecorded_outcome(outcome_of(None, ParentRecords(), Result.CREATED), "403")
     assert (failed.result, failed.retryable) == (Result.FAILED, True)
     assert "migrate is applied once, and that can't be recorded on its parent: 403" in failed.message
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from ssa_operator.objects.identity import GroupKind
+from ssa_operator.reconcile.child import Action, FailureReason
+from ssa_operator.reconcile.feedback_loops.change_bucket import ChangeBucket
 from ssa_operator.reconcile.plan import make_plan
-from ssa_operator.reconcile.renames.rename_series import RenameSeries
-from ssa_operator.reconcile.step import Action, FailureReason
-from tests.objects.example_objects import actions, child, config_map, config_map_identity, observed, rendered
+from tests.objects.example_objects import actions, child, config_map, observed, rendered
 
 NOW = 1_767_268_800.0
 KIND = GroupKind("", "ConfigMap")
-RENAMED = {KIND: RenameSeries(changes=1, changed_at=NOW, newest=config_map_identity("old"))}
+RENAMED = {KIND: ChangeBucket().after_change(NOW)}
 
 
 def limited(*own: Any, **changes: Any) -> dict[str, Action]:
@@ -35,7 +35,7 @@ def test_a_child_beyond_the_limit_is_not_created_and_what_exists_is_applied() ->
 
 def test_what_is_pruned_does_not_count_unless_names_keep_changing() -> None:
     assert Action.REFUSE not in limited(child("old")).values()
-    assert Action.REFUSE in limited(child("old"), renames=RENAMED, monotonic=NOW).values()
+    assert Action.REFUSE in limited(child("old"), new_names=RENAMED, monotonic=NOW).values()
 
 
 def test_children_whose_prune_is_held_up_are_no_more_than_a_parent_may_have() -> None:

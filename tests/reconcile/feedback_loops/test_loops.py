@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.reconcile.feedback_loops.series import ALLOWED_CHANGES
-from ssa_operator.reconcile.outcome import Outcome, Result
-from ssa_operator.reconcile.step import Action
+from ssa_operator.reconcile.child import Action, Child, Result
+from ssa_operator.reconcile.feedback_loops.change_bucket import CAPACITY
 from tests.operator.harness import (
     ECHOES,
     Desk,
     Operate,
     Running,
+    config_map,
     echo,
     holds,
     map_template,
@@ -25,8 +25,19 @@ from tests.operator.harness import (
 pytestmark = pytest.mark.cluster
 
 
-def outcomes(running: Running) -> list[Outcome]:
+def outcomes(running: Running) -> list[Child]:
     return [each for report in running.reports for each in report.outcomes]
+
+
+def says(words: str) -> Callable[[dict[str, Any]], bool]:
+    """Whether the message of a parent's Ready has these words."""
+    return lambda body: words in ready_condition(body).get("message", "")
+
+
+def changes_each_time(desk: Desk, child: str, reads: str) -> str:
+    """The message about a ConfigMap whose template reads this."""
+    often = "at least 10 times in 10 minutes without a change of the parent or its templates"
+    return f"ConfigMap {desk.namespace}/{child} changes each time it is applied, {often}; its template reads {reads}"
 
 
 VERSIONS = "map(attribute='metadata.resourceVersion') | sort | join('-')"
@@ -34,30 +45,30 @@ VERSIONS = "map(attribute='metadata.resourceVersion') | sort | join('-')"
 
 @pytest.mark.more_cases
 @pytest.mark.parametrize(
-    ("files", "words"),
+    ("files", "reads"),
     [
         (
             {
                 "e": "child('ConfigMap', name ~ '-f').data.x | default('0')",
                 "f": "(child('ConfigMap', name ~ '-e').data.x | default('0')) ~ '1'",
             },
-            "because it reads ConfigMap/web-f, which is derived from it",
+            "ConfigMap/web-f",
         ),
-        ({"e": "child('ConfigMap', name ~ '-e').metadata.resourceVersion | default('0')"}, "because it reads itself"),
-        ({"e": "(child('ConfigMap', name ~ '-e').data.x | default('')) ~ 'x'"}, "because it reads itself"),
-        ({"e": f"lookup_all('v1', 'ConfigMap') | {VERSIONS}"}, "because it reads every ConfigMap in "),
+        ({"e": "child('ConfigMap', name ~ '-e').metadata.resourceVersion | default('0')"}, "ConfigMap/web-e"),
+        ({"e": "(child('ConfigMap', name ~ '-e').data.x | default('')) ~ 'x'"}, "ConfigMap/web-e"),
+        ({"e": f"lookup_all('v1', 'ConfigMap') | {VERSIONS}"}, "every ConfigMap in "),
         (
             {
                 "e": "lookup('v1', 'ConfigMap', name ~ '-e', optional=true).metadata.resourceVersion | default('0')",
                 "f": "lookup_all('v1', 'ConfigMap') | length",
             },
-            "because it reads itself",
+            "ConfigMap {namespace}/web-e",
         ),
     ],
     ids=["each other", "own version", "own data", "all", "looked up"],
 )
 async def test_a_feedback_loop_is_slowed_down_and_named_and_the_parents_changes_are_applied_at_once(
-    desk: Desk, operate: Operate, files: dict[str, str], words: str
+    desk: Desk, operate: Operate, files: dict[str, str], reads: str
 ) -> None:
     async with operate() as running:
         running.write(f"{ECHOES}/plain.yaml.j2", map_template("plain", x="spec.replicas"))
@@ -65,10 +76,10 @@ async def test_a_feedback_loop_is_slowed_down_and_named_and_the_parents_changes_
             running.write(f"{ECHOES}/{name}.yaml.j2", map_template(name, x=value))
         await desk.apply(echo("web", 0))
         # The status is written when nothing follows at once any more.
-        named = f"ConfigMap {desk.namespace}/web-e changes each time it is applied, {words}"
-        await desk.until(ECHOES, "web", lambda body: named in ready_condition(body).get("message", ""))
+        named = changes_each_time(desk, "web-e", reads.format(namespace=desk.namespace))
+        await desk.until(ECHOES, "web", says(named))
         await desk.until_event("EndlessChange", named)
-        applied = [each.step.identity.name for each in outcomes(running) if each.step.action is Action.APPLY]
+        applied = [each.identity.name for each in outcomes(running) if each.action is Action.APPLY]
         assert "web-plain" in applied
         assert applied.count("web-plain") <= 2
         assert applied.count("web-e") < 20
@@ -117,7 +128,7 @@ async def test_a_growth_by_others_that_a_template_follows_is_no_loop(
         running.write(f"{ECHOES}/deployment.yaml.j2", GROWING.replace("{{ SEEN }}", seen))
         await desk.apply(echo("web", 2))
         await desk.until("deployments.apps", "web", follows(2))
-        for replicas in range(3, 3 + 2 * ALLOWED_CHANGES):
+        for replicas in range(3, 3 + 2 * CAPACITY):
             if scaled:
                 await desk.scale("deployments", "web", replicas)
             else:
@@ -125,8 +136,19 @@ async def test_a_growth_by_others_that_a_template_follows_is_no_loop(
             await desk.until("deployments.apps", "web", follows(replicas))
         await desk.apply(echo("web", 30))
         await desk.until("deployments.apps", "web", follows(30))
-        assert not [each for each in outcomes(running) if each.step.feedback_loop]
-        assert not [each for each in outcomes(running) if each.step.conflict]
+        assert not [each for each in outcomes(running) if each.feedback_loop]
+        assert not [each for each in outcomes(running) if each.conflict]
+
+
+async def test_a_template_that_follows_an_object_of_others_is_no_loop(desk: Desk, operate: Operate) -> None:
+    async with operate() as running:
+        running.write(f"{ECHOES}/e.yaml.j2", map_template("e", x="lookup('v1', 'ConfigMap', 'settings').data.x"))
+        await desk.create(config_map("settings", x="0"))
+        await desk.apply(echo("web", 0))
+        for number in range(2 * CAPACITY):
+            await desk.patch("configmaps", "settings", data={"x": str(number)})
+            await desk.until("configmaps", "web-e", holds(x=str(number)))
+        assert not [each for each in outcomes(running) if each.feedback_loop]
 
 
 def exceeds(number: int) -> Callable[[dict[str, Any]], bool]:
@@ -141,19 +163,14 @@ async def test_a_growth_by_others_hides_no_loop(desk: Desk, operate: Operate) ->
             f"{ECHOES}/e.yaml.j2", map_template("e", x="(live('ConfigMap', name ~ '-e').data.x | default(0) | int) + 1")
         )
         await desk.apply(echo("web", 0))
-        named = "changes each time it is applied, because it reads itself"
+        named = changes_each_time(desk, "web-e", "ConfigMap/web-e")
         for number in range(1, 3):
             await desk.until(ECHOES, "web", says(named))
             await desk.patch("configmaps", "web-e", data={"x": str(1000 * number)})
             await desk.until("configmaps", "web-e", exceeds(1000 * number))
         await desk.until(ECHOES, "web", says(named))
-        applied = [each.step.identity.name for each in outcomes(running) if each.step.action is Action.APPLY]
+        applied = [each.identity.name for each in outcomes(running) if each.action is Action.APPLY]
         assert applied.count("web-e") < 20
-
-
-def says(words: str) -> Callable[[dict[str, Any]], bool]:
-    """Whether the message of a parent's Ready has these words."""
-    return lambda body: words in ready_condition(body).get("message", "")
 
 
 OTHER = "('web-b' if name == 'web-a' else 'web-a') ~ '-e'"
@@ -168,11 +185,10 @@ async def test_a_loop_through_the_children_of_two_parents_is_slowed_down_and_nam
         running.write(f"{ECHOES}/e.yaml.j2", map_template("e", x=f"({read} | default('')) ~ 'x'"))
         await desk.apply(echo("web-a", 0), echo("web-b", 0))
         for one, other in (("web-a", "web-b"), ("web-b", "web-a")):
-            words = f"because it reads ConfigMap {desk.namespace}/{other}-e, which is derived from it"
-            named = f"ConfigMap {desk.namespace}/{one}-e changes each time it is applied, {words}"
+            named = changes_each_time(desk, f"{one}-e", f"ConfigMap {desk.namespace}/{other}-e")
             await desk.until(ECHOES, one, says(named))
-        await desk.until_event("EndlessChange", "because it reads ConfigMap")
-        applied = [each.step.identity.name for each in outcomes(running) if each.step.action is Action.APPLY]
+            await desk.until_event("EndlessChange", named)
+        applied = [each.identity.name for each in outcomes(running) if each.action is Action.APPLY]
         assert applied.count("web-a-e") < 20
 
         await desk.apply(echo("web-a", 3))
@@ -193,10 +209,9 @@ async def test_a_loop_through_the_statuses_of_two_parents_is_slowed_down_and_nam
         running.write(f"{ECHOES}/_status.yaml.j2", f"readyReplicas: {{{{ {count} }}}}\n")
         await desk.apply(echo("web-a", 0), echo("web-b", 0))
         for one, reads in (("web-a", "web-b"), ("web-b", "web-a")):
-            words = f"because it reads Echo {desk.namespace}/{reads}, which is derived from it"
-            await desk.until(ECHOES, one, says(f"ConfigMap {desk.namespace}/{one}-e changes each time"))
-            await desk.until(ECHOES, one, says(words))
-        applied = [each.step.identity.name for each in outcomes(running) if each.result is Result.CONFIGURED]
+            named = changes_each_time(desk, f"{one}-e", f"Echo {desk.namespace}/{reads}")
+            await desk.until(ECHOES, one, says(named))
+        applied = [each.identity.name for each in outcomes(running) if each.result is Result.CONFIGURED]
         assert applied.count("web-a-e") < 20
 
         await desk.apply(echo("web-a", 3))
@@ -220,7 +235,7 @@ async def test_ever_new_names_are_slowed_down_and_named(desk: Desk, operate: Ope
         named = "the templates give a ConfigMap a new name each time"
         await desk.until(ECHOES, "web", lambda body: named in ready_condition(body).get("message", ""))
         await desk.until_event("EndlessChange", named)
-        created = [each.step.identity.name for each in outcomes(running) if each.result is Result.CREATED]
+        created = [each.identity.name for each in outcomes(running) if each.result is Result.CREATED]
         assert len(created) < 20
 
         await desk.apply(echo("web", 3))

@@ -1,89 +1,61 @@
-"""Which children are in a feedback loop, how much the operator slows them down, and the message about them."""
+"""Which changes count as those of a feedback loop, how much the operator slows them down, and the message."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from msgspec import structs
 
 from ssa_operator.objects.annotations import Reference
-from ssa_operator.objects.cluster_view import Lookup, Query, Selection
-from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.built_in_kinds import ApiKind
+from ssa_operator.objects.cluster_view import Lookup, Question, Selection
+from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.live_object import MANAGER, LiveObject
-from ssa_operator.objects.render_result import Dependency, Rendered
-from ssa_operator.reconcile.feedback_loops.rules import Changes, follows_others, with_changes
-from ssa_operator.reconcile.feedback_loops.series import ALLOWED_CHANGES, SETTLED_AFTER, FeedbackLoop
-from ssa_operator.reconcile.observed import ApplyScope
+from ssa_operator.objects.manifest import Manifest
+from ssa_operator.objects.render_result import Dependency, Document, Rendered
+from ssa_operator.reconcile import promises
+from ssa_operator.reconcile.child import Action, Child, Result
+from ssa_operator.reconcile.child_memory import NO_MEMORY, ChildMemories, ChildMemory
+from ssa_operator.reconcile.feedback_loops.change_bucket import CAPACITY, REFILL, ChangeBucket
+from ssa_operator.reconcile.observed import ObservedParents
 from ssa_operator.reconcile.plan import make_plan
 from ssa_operator.reconcile.resync.unchanged import apply_record
-from ssa_operator.reconcile.step import Action
-from tests.objects.example_objects import child, config_map, config_map_identity, document, made, observed
+from tests.objects.example_objects import (
+    actions,
+    child,
+    config_map,
+    config_map_identity,
+    document,
+    made,
+    observed,
+    rendered,
+)
 
 NOW = 1_767_268_800.0
-LIVES = tuple(child(name) for name in "abcd")
-ALL = Selection(api_version="v1", kind="ConfigMap", namespace="default", labels=())
+A = config_map_identity("a")
+KIND = GroupKind("", "ConfigMap")
+EMPTY = ChangeBucket(left=0.0, changed_at=NOW)
+ITSELF = Reference("ConfigMap", "a")
 
 
-def one(name: str) -> Reference:
-    return Reference("ConfigMap", name)
+def reading(name: str, *queries: Question, after: bool = False, **data: str) -> Document:
+    dependencies = tuple(Dependency(query, awaited=False, after=after) for query in queries)
+    return replace(document(config_map(name, data=data or {"x": "1"})), dependencies=dependencies)
 
 
-def reading(reads: Mapping[str, Query | None], *, after: bool = False) -> Rendered:
-    documents = []
-    for name, query in reads.items():
-        dependencies = () if query is None else (Dependency(query, awaited=False, after=after),)
-        documents.append(replace(document(config_map(name)), dependencies=dependencies))
-    asked = tuple(query for query in reads.values() if query is not None)
-    return Rendered(documents=tuple(documents), queries=asked)
+def manifest(*queries: Question, after: bool = False, **data: str) -> Manifest:
+    plain = made(config_map("a", data=data or {"x": "1"}))
+    return structs.replace(plain, document=reading("a", *queries, after=after, **data))
 
 
-def loops_after(rendered: Rendered, *changed: str, times: int = 1, gap: float = 1.0) -> Mapping[Identity, FeedbackLoop]:
-    feedback_loops: Mapping[Identity, FeedbackLoop] = {}
-    for number in range(times):
-        now = NOW + number * gap
-        changes = Changes(changed=[*map(config_map_identity, changed)], lives=LIVES)
-        lasting = {identity: loop for identity, loop in feedback_loops.items() if not loop.is_over(now)}
-        feedback_loops = with_changes(lasting, rendered, changes, now)
-    return feedback_loops
-
-
-def test_the_message_names_a_child_in_a_loop_and_what_it_reads() -> None:
-    found = loops_after(reading({"a": one("b"), "b": one("a")}), "a", "b")
-    words = (
-        "ConfigMap default/a changes each time it is applied, because it reads ConfigMap/b, which is derived from it; "
-    )
-    a = config_map_identity("a")
-    assert found[a].text(a) == words + "the operator applies it with backoff"
-    assert len(found) == 2
-
-
-def test_a_manifest_that_reads_itself_is_a_loop_with_every_query() -> None:
-    itself = Lookup(api_version="v1", kind="ConfigMap", namespace="default", name="a")
-    a = config_map_identity("a")
-    for query in (one("a"), itself):
-        assert "because it reads itself; " in loops_after(reading({"a": query}), "a")[a].text(a)
-    assert "because it reads every ConfigMap in default, which" in loops_after(reading({"a": ALL}), "a")[a].text(a)
-
-
-def test_a_chain_and_an_order_without_a_value_are_no_loop() -> None:
-    assert not loops_after(reading({"a": None, "b": one("a"), "c": one("b")}), "a", "b", "c")
-    assert not loops_after(reading({"a": one("b"), "b": one("a")}, after=True), "a", "b")
-    other = Selection(api_version="v1", kind="ConfigMap", namespace="default", labels=(("a", "b"),))
-    assert not loops_after(reading({"a": other}), "a")
-    # A child outside of the loop that reads it is not part of the loop.
-    assert loops_after(reading({"a": one("a"), "b": one("a")}), "a", "b").keys() == {config_map_identity("a")}
-
-
-def test_what_others_changed_and_the_templates_follow_begins_the_series_of_the_whole_loop_anew() -> None:
-    rendered = reading({"a": one("b"), "b": one("a"), "c": one("c"), "d": one("a")})
-    before = loops_after(rendered, "a", "b", "c", times=ALLOWED_CHANGES)
-    a, b, c = map(config_map_identity, "abc")
-    changes = Changes(changed=[a, b, c], followed=[a], lives=LIVES)
-    after = with_changes(before, rendered, changes, NOW + ALLOWED_CHANGES)
-    assert {identity: loop.changes for identity, loop in after.items()} == {c: ALLOWED_CHANGES + 1}
-    later = with_changes(after, rendered, Changes(changed=[b], lives=LIVES), NOW + ALLOWED_CHANGES + 1)
-    assert later[b].changes == 1
+def changed(wanted: Manifest, before: LiveObject | None = None, **step: Any) -> Child:
+    """An apply that changed the child, or created it."""
+    result = Result.CREATED if before is None else Result.CONFIGURED
+    taken = Child(action=Action.APPLY, identity=A, manifest=wanted, live=before, **step)
+    return taken.ended(result, live=owning("x", x="2"))
 
 
 def owning(*fields: str, **data: str) -> LiveObject:
@@ -93,71 +65,173 @@ def owning(*fields: str, **data: str) -> LiveObject:
     return LiveObject.of({**child("a", managedFields=[ours]).body, "data": data})
 
 
+APPLIED = ChildMemory(applied=apply_record(manifest(ITSELF), owning("x", x="1")))
+
+
+def counts(outcome: Child, row: ChildMemory = APPLIED, **parents: Any) -> bool:
+    memories = ChildMemories(by_child={A: row})
+    found = promises.after(memories, [outcome], ObservedParents(**parents), now=NOW).of(A).changes
+    assert found is None or found.left == CAPACITY - 1
+    return found is not None
+
+
 @pytest.mark.parametrize(
-    ("before", "after", "follows"),
+    "query",
     [
-        (owning(x="5"), owning("x", x="5"), True),
-        (owning(x="5"), owning("x", x="6"), False),
-        (owning(x="5"), owning("x", "y", x="5", y="5"), True),
-        (owning(x="5"), owning("y", x="5", y="5"), True),
-        (owning("x", x="1"), owning("x", x="2"), False),
-        (owning("x", x="5"), owning("x", x="6"), False),
+        ITSELF,
+        Lookup(api_version="v1", kind="ConfigMap", namespace="default", name="a"),
+        Selection(api_version="v1", kind="ConfigMap", namespace="default", labels=()),
     ],
-    ids=["taken over", "overwritten", "with another field", "left to the other", "own change", "under our name"],
+    ids=["child", "lookup", "all"],
 )
-def test_an_apply_follows_others_if_it_leaves_what_they_changed(
-    before: LiveObject, after: LiveObject, *, follows: bool
+def test_another_manifest_of_a_child_whose_template_reads_the_cluster_counts(query: Question) -> None:
+    other = manifest(query, x="2")
+    assert counts(changed(other, owning("x", x="1")))
+    assert counts(changed(other), NO_MEMORY)
+
+
+def test_what_reads_nothing_and_the_same_manifest_do_not_count() -> None:
+    before = owning("x", x="1")
+    assert not counts(changed(manifest(x="2"), before))
+    assert not counts(changed(manifest(ITSELF, after=True, x="2"), before))
+    assert not counts(changed(manifest(ApiKind("v1", "ConfigMap"), x="2"), before))
+    assert not counts(changed(manifest(ITSELF), before))
+    assert not counts(changed(manifest(ITSELF)))
+
+
+def test_what_follows_an_object_that_the_operator_does_not_write_does_not_count() -> None:
+    settings = Lookup(api_version="v1", kind="ConfigMap", namespace="default", name="settings")
+    pods = Selection(api_version="v1", kind="Pod", namespace="default", labels=())
+    follows = changed(manifest(settings, pods, x="2"), owning("x", x="1"))
+    assert not counts(follows)
+    assert counts(follows, claims={settings.identity: "another parent"})
+    assert counts(follows, crds={GroupKind("", "Pod"): "pods"})
+
+
+@pytest.mark.parametrize(
+    ("before", "others"),
+    [(owning(x="5"), True), (owning("x", x="5"), True), (owning("x", x="1"), False)],
+    ids=["their field", "under our name", "untouched"],
+)
+def test_a_change_that_another_manager_began_does_not_count(before: LiveObject, *, others: bool) -> None:
+    before = LiveObject.of({**before.body, "metadata": {**before.body["metadata"], "resourceVersion": "8"}})
+    assert counts(changed(manifest(ITSELF, x="5"), before)) is not others
+
+
+def emptied(gap: float = 1.0) -> ChangeBucket:
+    bucket = ChangeBucket()
+    for number in range(CAPACITY):
+        assert not bucket.is_empty(NOW + number * gap)
+        bucket = bucket.after_change(NOW + number * gap)
+    return bucket
+
+
+def test_a_child_changes_ten_times_without_a_pause_and_then_once_a_minute() -> None:
+    bucket = emptied(gap=0.0)
+    for _ in range(20):
+        assert bucket.is_empty(bucket.changed_at)
+        due = bucket.again_at(bucket.changed_at)
+        assert due == bucket.changed_at + REFILL
+        assert not bucket.is_empty(due)
+        assert bucket.is_slowed_down(due)
+        bucket = bucket.after_change(due)
+
+
+def test_what_changes_less_than_once_a_minute_is_never_slowed_down() -> None:
+    bucket = emptied(gap=REFILL)
+    assert bucket.left == CAPACITY - 1
+    assert bucket.again_at(bucket.changed_at) is None
+
+
+def test_a_child_that_did_not_change_for_two_minutes_is_no_longer_named_and_after_ten_as_before() -> None:
+    due = EMPTY.again_at(NOW)
+    assert due == NOW + REFILL
+    over = EMPTY.again_at(due)
+    assert over == NOW + 2 * REFILL
+    assert not EMPTY.is_slowed_down(over)
+    assert EMPTY.again_at(over) is None
+    assert not EMPTY.is_full(over)
+    assert EMPTY.is_full(NOW + CAPACITY * REFILL)
+
+
+MANY = [Lookup(api_version="v1", kind="ConfigMap", namespace="default", name=name) for name in "bcde"]
+
+
+@pytest.mark.parametrize(
+    ("queries", "words"),
+    [
+        ([ITSELF], "its template reads ConfigMap/a; "),
+        (MANY, "reads ConfigMap default/b, ConfigMap default/c, ConfigMap default/d and 1 more; "),
+    ],
+)
+def test_only_the_child_in_the_loop_is_delayed_and_only_until_its_pause_is_over(
+    queries: list[Question], words: str
 ) -> None:
-    record = apply_record(made(config_map("a")), owning("x", x="1"))
-    assert follows_others(record, before, after) is follows
-    assert not follows_others(None, before, after)
-    assert not follows_others(record, None, after)
-
-
-def test_what_no_other_manager_changed_is_not_compared() -> None:
-    """Each apply of each child asks this."""
-    before, after = owning("x", x="1"), owning("x", x="2")
-    assert not follows_others(apply_record(made(config_map("a")), owning("x", x="1")), before, after)
-    assert before._body is after._body is None
-
-
-def test_the_first_changes_have_no_pause_and_then_the_pauses_grow_to_two_minutes() -> None:
-    rendered, pauses = reading({"a": one("a")}), []
-    for times in range(1, ALLOWED_CHANGES + 20):
-        (found,) = loops_after(rendered, "a", times=times).values()
-        pauses.append(found.apply_due - found.changed_at)
-    assert pauses[:ALLOWED_CHANGES] == [0] * ALLOWED_CHANGES
-    assert pauses[ALLOWED_CHANGES:] == sorted(pauses[ALLOWED_CHANGES:])
-    assert (pauses[ALLOWED_CHANGES], pauses[-1]) == (0.5, 120)
-
-
-def test_a_loop_is_over_when_its_child_has_not_changed_for_long_enough() -> None:
-    rendered = reading({"a": one("a")})
-    (found,) = loops_after(rendered, "a", times=50, gap=SETTLED_AFTER + 1).values()
-    assert found.changes == 1
-    assert found.again_at(NOW) is None
-    (found,) = loops_after(rendered, "a", times=50).values()
-    assert found.again_at(found.changed_at) == found.apply_due
-    assert found.again_at(found.apply_due) == found.settles_at
-    assert not found.is_over(found.apply_due)
-    assert found.is_over(found.settles_at)
-
-
-def test_only_the_child_in_the_loop_is_delayed_and_only_until_its_pause_is_over() -> None:
     live = child("a")
-    apply_records = {live.identity: apply_record(made(config_map("a")), live)}
-    feedback_loops = {live.identity: FeedbackLoop(changes=ALLOWED_CHANGES + 3, changed_at=NOW, reads=one("a"))}
-    changed = reading({"a": one("a"), "b": None})
-    first = replace(changed.documents[0], body=config_map("a", data={"new": "1"}))
-    rendered = replace(changed, documents=(first, *changed.documents[1:]))
+    memory: dict[str, Any] = {
+        "apply_records": {A: apply_record(made(config_map("a")), live)},
+        "feedback_loops": {A: EMPTY},
+    }
+    documents = Rendered(documents=(reading("a", *queries, new="1"), reading("b")))
 
-    def actions(now: float) -> list[Action]:
-        seen = observed(
-            live, apply_records=apply_records, feedback_loops=feedback_loops, monotonic=now, apply_scope=ApplyScope.ALL
-        )
-        return [step.action for step in make_plan(seen, rendered).steps]
+    def planned(now: float, *own: LiveObject) -> list[Child]:
+        return list(make_plan(observed(*own, monotonic=now, applies_all=True, **memory), documents).steps)
 
-    assert actions(NOW + 1) == [Action.UNCHANGED, Action.APPLY]
-    assert actions(NOW + 2) == [Action.APPLY, Action.APPLY]
-    gone = observed(apply_records=apply_records, feedback_loops=feedback_loops, monotonic=NOW + 1)
-    assert [step.action for step in make_plan(gone, rendered).steps] == [Action.WAIT, Action.APPLY]
+    paused = planned(NOW + REFILL - 1, live)
+    assert [step.action for step in paused] == [Action.UNCHANGED, Action.APPLY]
+    start = "ConfigMap default/a changes each time it is applied, at least 10 times in 10 minutes without a change of "
+    assert paused[0].feedback_loop.startswith(start)
+    assert words in paused[0].feedback_loop
+    assert paused[1].feedback_loop == ""
+    assert [step.action for step in planned(NOW + REFILL, live)] == [Action.APPLY, Action.APPLY]
+    assert [step.action for step in planned(NOW + 1)] == [Action.WAIT, Action.APPLY]
+
+
+# New names.
+
+
+def names_after(times: int, *dropped: str, gap: float = 1.0) -> Mapping[GroupKind, ChangeBucket]:
+    """The buckets after reconciles that each created a child, and before which these were applied."""
+    memories = ChildMemories()
+    for number in range(times):
+        created = config_map_identity(f"new-{number}")
+        applied = {config_map_identity(name): APPLIED for name in dropped}
+        memories = ChildMemories(by_child=applied, new_names=memories.new_names)
+        step = Child(action=Action.APPLY, identity=created, manifest=made(config_map(created.name)))
+        done = step.ended(Result.CREATED, live=child(created.name))
+        memories = promises.after(memories, [done], now=NOW + number * gap)
+    return memories.new_names
+
+
+def test_names_that_are_added_do_not_count() -> None:
+    assert names_after(100) == {}
+
+
+def test_a_name_that_takes_the_place_of_another_one_counts_also_after_a_pause() -> None:
+    assert names_after(CAPACITY, "old")[KIND].is_slowed_down(NOW + CAPACITY)
+    memories = ChildMemories(new_names={KIND: EMPTY})
+    step = Child(action=Action.APPLY, identity=A, manifest=made(config_map("a")))
+    done = step.ended(Result.CREATED, live=child("a"))
+    # The child with the former name was pruned during the pause.
+    assert promises.after(memories, [done], now=NOW + REFILL).new_names[KIND].is_empty(NOW + REFILL)
+
+
+def test_only_a_child_that_was_never_applied_waits_for_the_end_of_the_pause() -> None:
+    live = child("there")
+    records = {
+        identity: apply_record(made(config_map(identity.name)), live)
+        for identity in (live.identity, config_map_identity("deleted"))
+    }
+    documents = rendered(config_map("there"), config_map("deleted"), config_map("new"))
+
+    def planned(now: float) -> dict[str, Action]:
+        plan = make_plan(observed(live, apply_records=records, new_names={KIND: EMPTY}, monotonic=now), documents)
+        message = "the templates give a ConfigMap a new name each time, last ConfigMap default/new, at least 10 times"
+        named = {step.identity.name for step in plan.steps if step.feedback_loop}
+        assert named == {"new"}
+        assert all(message in step.feedback_loop for step in plan.steps if step.feedback_loop)
+        return actions(plan)
+
+    paused, later = planned(NOW + 1), planned(NOW + REFILL)
+    assert {name for name, action in paused.items() if action is Action.WAIT} == {"new"}
+    assert Action.WAIT not in later.values()

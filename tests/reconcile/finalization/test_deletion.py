@@ -14,10 +14,9 @@ import pytest
 from msgspec.structs import replace
 
 from ssa_operator.devcluster.cluster import Cluster
-from ssa_operator.objects.annotations import Reference
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.reconcile.child_memory import ChildMemory
-from ssa_operator.reconcile.feedback_loops.series import FeedbackLoop
+from ssa_operator.reconcile.feedback_loops.change_bucket import CAPACITY, REFILL, ChangeBucket
 from tests.operator.harness import (
     ECHOES,
     ROLE,
@@ -422,12 +421,13 @@ async def test_a_namespace_with_a_parent_that_has_a_hook_can_be_deleted(
 @contextlib.asynccontextmanager
 async def silent(running: Running, kind: GroupKind) -> AsyncIterator[None]:
     """The operator's informer of a kind receives nothing meanwhile, like one with a dead connection."""
-    (informer,) = (each for scope, each in running.operator.controllers.children.informers if scope.kind == kind)
+    informers = running.operator.controllers.children.informers
+    (informer,) = (each for scope, each in informers.items() if scope.kind == kind)
     await informer.stop()
     try:
         yield
     finally:
-        informer.tasks[:] = [asyncio.create_task(reflector.run()) for reflector in informer.reflectors]
+        informer.task = asyncio.create_task(informer.reflector.run())
 
 
 @pytest.mark.exhaustive
@@ -460,9 +460,9 @@ async def test_a_feedback_loop_ends_when_its_parent_is_deleted(desk: Desk, opera
         live = parents.find(desk.namespace, "web")
         assert live is not None
         restless = Identity("", "ConfigMap", desk.namespace, "restless")
-        long_ago = FeedbackLoop(changes=20, changed_at=0.0, reads=Reference("ConfigMap", "restless"))
+        long_ago = ChangeBucket(left=0.0, changed_at=-CAPACITY * REFILL)
         state = parents.state(live)
-        memories = state.children.with_children({restless: ChildMemory(loop=long_ago)})
+        memories = state.children.with_children({restless: ChildMemory(changes=long_ago)})
         parents.save_state(live, replace(state, children=memories))
         await desk.delete("echo", "web", wait=False)
         await desk.until(ECHOES, "web", not_ready_because("Deleting", f"ClusterRole {role} is being deleted"))

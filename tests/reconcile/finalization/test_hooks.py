@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ssa_operator.objects.annotations import Reference
 from ssa_operator.objects.render_result import RenderProblem, StatusFields
+from ssa_operator.reconcile.child import Action
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.status.report import make_deletion_report
-from ssa_operator.reconcile.step import Action
 from tests.objects.example_objects import parent
 from tests.reconcile.finalization.deletions import (
     COMPLETE,

@@ -13,15 +13,13 @@ from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import MANAGER
 from ssa_operator.objects.render_result import Rendered, StatusFields
+from ssa_operator.reconcile.child import Action, Result
 from ssa_operator.reconcile.finalization.rules import (
-    DeletionContext,
     advances_deletion,
     make_finalization,
 )
-from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.status.report import make_deletion_report
-from ssa_operator.reconcile.step import Action
 from tests.objects.example_objects import OTHER_UID, PARENT_UID, observed, parent
 from tests.reconcile.finalization.deletions import (
     COMPLETE,
@@ -125,7 +123,7 @@ def test_only_a_kind_whose_crd_was_deleted_does_not_block_the_deletion() -> None
     records = ParentRecords(inventory={gone: 1}, has_finalizer=True)
     assert Cluster(records, {}).plan().finished
     seen = observed(records=records, unserved={gone: "its CRD is not served"}, parent=parent())
-    finalization = make_finalization(seen, Rendered(), DeletionContext(now=NOW))
+    finalization = make_finalization(seen, Rendered(), NOW)
     assert (finalization.finished, finalization.needs_person) == (False, True)
     assert finalization.awaited == "Gadget g may exist: its CRD is not served"
 
@@ -161,7 +159,7 @@ def test_a_recorded_object_that_cannot_be_read_is_not_taken_for_a_deleted_one() 
     records = ParentRecords(inventory={space("a"): 1}, has_finalizer=True)
     kinds = {NAMESPACE: KindState(namespaced=False, synced=True)}
     seen = observed(kinds=kinds, records=records, unreadable={space("a"): "timed out"}, parent=parent())
-    finalization = make_finalization(seen, Rendered(), DeletionContext(now=NOW))
+    finalization = make_finalization(seen, Rendered(), NOW)
     assert not finalization.finished
     (step,) = finalization.plan.steps
     assert (step.action, step.reason) == (Action.WAIT, "waits: it may exist, and can't be read: timed out")
@@ -196,7 +194,7 @@ def test_another_reconcile_follows_at_once_only_where_the_apply_of_a_hook_return
 ) -> None:
     step = Cluster(ParentRecords(has_finalizer=True), {}, ("h",)).plan().plan.steps[0]
     assert step.action is Action.APPLY
-    assert advances_deletion([Outcome(step=step, result=result, live=live(job("h"), status))], NOW) is follows
+    assert advances_deletion([step.ended(result, live=live(job("h"), status))], NOW) is follows
 
 
 def test_another_reconcile_follows_at_once_where_an_object_was_deleted_and_not_where_nothing_was_done() -> None:
@@ -205,8 +203,8 @@ def test_another_reconcile_follows_at_once_where_an_object_was_deleted_and_not_w
         {each: live(each) for each in (space("s"), space("t"))},
     )
     second, first = cluster.plan().plan.steps
-    deleted = Outcome(step=second, result=Result.PRUNED)
-    kept = Outcome(step=first, result=Result.UNCHANGED, live=first.live)
+    deleted = second.ended(Result.PRUNED)
+    kept = first.ended(Result.UNCHANGED, live=first.live)
     assert (second.action, first.action) == (Action.PRUNE, Action.KEEP)
     assert advances_deletion([deleted, kept], NOW)
     assert not advances_deletion([kept], NOW)
@@ -217,4 +215,4 @@ def test_a_hook_that_is_done_causes_no_second_reconcile() -> None:
         ParentRecords(has_finalizer=True), {job("h"): live(job("h"), COMPLETE), space("s"): live(space("s"))}, ("h",)
     )
     steps = cluster.plan().plan.steps
-    assert not advances_deletion([Outcome(step=each, result=Result.UNCHANGED, live=each.live) for each in steps], NOW)
+    assert not advances_deletion([each.ended(Result.UNCHANGED, live=each.live) for each in steps], NOW)

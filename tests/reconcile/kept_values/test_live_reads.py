@@ -116,7 +116,7 @@ async def test_a_child_that_reads_itself_and_changes_each_time_is_slowed_down(de
     async with operate() as running:
         only(running.templates, facts=text)
         await desk.apply(echo("web", 1))
-        words = ("ConfigMap", "web-facts changes each time it is applied, because it reads itself")
+        words = ("web-facts changes each time it is applied", "its template reads ConfigMap/web-facts")
         await desk.until(
             ECHOES, "web", lambda body: all(word in str(body.get("status", {}).get("conditions")) for word in words)
         )

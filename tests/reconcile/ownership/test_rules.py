@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ssa_operator.reconcile.child import Action, FailureReason
 from ssa_operator.reconcile.plan import make_plan
-from ssa_operator.reconcile.step import Action, FailureReason
 from tests.objects.example_objects import OTHER_UID, actions, child, config_map, config_map_identity, observed, rendered
 
 

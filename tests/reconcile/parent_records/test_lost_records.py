@@ -15,7 +15,6 @@ from ssa_operator.objects.annotations import FINALIZER
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.parent_records.lost_records import (
     are_lost,
@@ -93,7 +92,8 @@ async def test_records_of_a_later_state_than_the_parent_has_are_not_put_back(ver
     once = {ONCE_ANNOTATION: '{"ConfigMap/default/web-once":"d1 ready"}'}
     live = parent(resourceVersion=version)
     reconcile = Reconcile(
-        cluster=cast(ClusterAccess, SimpleNamespace(operator_client=Client())),
+        cluster=cast(Any, SimpleNamespace(operator_client=Client())),
+        client=cast(Any, None),
         parent=Parent(
             live=live,
             folder=cast(Any, None),

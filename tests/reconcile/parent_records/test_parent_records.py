@@ -16,7 +16,6 @@ from ssa_operator.objects.annotations import FINALIZER
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.parent_records.requests import save_parent_records
 from ssa_operator.reconcile.parent_records.rules import INVENTORY_ANNOTATION, ParentRecords, read_parent_records
@@ -62,7 +61,8 @@ async def release(client: Client, live: LiveObject, records: ParentRecords = NOT
         cache=Cache(),
     )
     reconcile = Reconcile(
-        cluster=cast(ClusterAccess, SimpleNamespace(operator_client=client)),
+        cluster=cast(Any, SimpleNamespace(operator_client=client)),
+        client=client,
         parent=parent,
         records=read_parent_records(live),
         state=ParentState(),

@@ -11,9 +11,9 @@ from ssa_operator.objects.kinds import KindState, kind_state
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import RenderProblem, Wait
 from ssa_operator.objects.source_location import SourceLocation
+from ssa_operator.reconcile.child import Action
 from ssa_operator.reconcile.parent_records.rules import AppliedRecord, HeldPrune, ParentRecords
 from ssa_operator.reconcile.plan import make_plan
-from ssa_operator.reconcile.step import Action
 from tests.objects.example_objects import (
     CONFIG_MAP,
     actions,

@@ -16,9 +16,8 @@ from ssa_operator.kube.api.request import ApplyOptions
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.reconcile.outcome import Outcome
+from ssa_operator.reconcile.child import Action, Child
 from ssa_operator.reconcile.settings import ApplyMode
-from ssa_operator.reconcile.step import Action
 from tests.devcluster.waiting import until
 from tests.operator.harness import (
     ECHOES,
@@ -54,8 +53,8 @@ def versions(templates: Path) -> Path:
     return only(templates, named=named, frozen=frozen, plain=map_template("plain", x="spec.replicas"))
 
 
-def is_prune(outcome: Outcome) -> bool:
-    return outcome.step.action is Action.PRUNE and outcome.step.identity.name == "web-named-1"
+def is_prune(outcome: Child) -> bool:
+    return outcome.action is Action.PRUNE and outcome.identity.name == "web-named-1"
 
 
 async def test_nothing_is_deleted_or_recreated_by_an_old_view_of_the_parent(
@@ -334,8 +333,8 @@ async def test_nothing_is_deleted_by_an_old_view_in_which_a_child_is_absent(
         assert uid(await desk.read("secrets", "web-extra")) == uid(extra)
 
 
-def is_kept_extra(outcome: Outcome) -> bool:
-    step = outcome.step
+def is_kept_extra(outcome: Child) -> bool:
+    step = outcome
     return step.action is Action.PRUNE and step.identity.name == "web-extra" and "has changed since" in outcome.message
 
 
@@ -429,6 +428,36 @@ async def test_a_child_that_the_parent_cannot_own_is_not_created_again_by_an_old
             await desk.until(MAPS, "web-plain", holds(x="2"))
         await until(lambda: not len(behind.operator.queue) and not behind.operator.queue.processing(), PATIENCE)
         assert await desk.find(ROLES, name) is None
+
+
+SHARED_ROLE = ROLE.replace("{{ spec.replicas }}\n", "shared\n  annotations: {ssa-operator.dev/apply: Shared}\n")
+
+
+async def test_a_parent_that_is_gone_is_no_owner_of_a_shared_object_again_by_an_old_view_of_it(
+    desk: Desk, client: Client, lagging: LaggingClient, options: MakeOptions, templates: Path
+) -> None:
+    """The other parents would wait for it, and it would keep the object for ever."""
+    only(templates, role=SHARED_ROLE)
+    (templates / ECHOES / "_settings.yaml").write_text("clusterScope: true\n")
+    name, owners = f"{desk.namespace}-shared", "ssa-operator.dev/owners"
+    async with operating(lagging, options(templates=templates)) as behind:
+        gone, here = await desk.apply_until_ready(echo("gone", 1)), await desk.apply_until_ready(echo("here", 1))
+        lagging.lag.begin()
+        async with held(behind.operator), operating(client, options(templates=templates)) as ahead:
+            await ahead.reconciled(2)
+            await desk.delete("echo", "gone")
+            await desk.until(ROLES, name, lambda body: uid(gone) not in body["metadata"]["annotations"][owners])
+        behind.forget()
+        # A changed template applies everything. A reconcile has ended when the next one begins.
+        behind.write(f"{ECHOES}/more.yaml.j2", map_template("more", x="spec.replicas"))
+        await desk.until(MAPS, "here-more", lambda _: True)
+        await until(lambda: not len(behind.operator.queue) and not behind.operator.queue.processing(), PATIENCE)
+        record = (await desk.read(ROLES, name))["metadata"]["annotations"][owners]
+        assert uid(here) in record
+        assert uid(gone) not in record
+        lagging.lag.end()
+        await desk.delete("echo", "here")
+        await desk.gone(ROLES, name)
 
 
 PASSWORD = """\

@@ -15,8 +15,9 @@ from ssa_operator.objects.annotations import Recreate
 from ssa_operator.objects.field_refusal import FieldRefusal
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest, ManifestError
+from ssa_operator.reconcile.child import Action
+from ssa_operator.reconcile.child_memory import Recreation
 from ssa_operator.reconcile.plan import make_plan
-from ssa_operator.reconcile.recreate.recreation import Recreation
 from ssa_operator.reconcile.recreate.rules import (
     grown_templates,
     growths,
@@ -27,7 +28,6 @@ from ssa_operator.reconcile.recreate.rules import (
     refusal_is_about_trial,
     was_left_by_former_parent,
 )
-from ssa_operator.reconcile.step import Action
 from tests.objects.example_objects import OTHER_UID, child, config_map, config_map_identity, made, observed, rendered
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from ssa_operator.objects.live_object import MANAGER, LiveObject
-from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.resync.rules import record_after
 from ssa_operator.reconcile.resync.unchanged import ApplyRecord, apply_record, is_unchanged
-from ssa_operator.reconcile.step import Action, Step
 from tests.objects.example_objects import child, config_map, config_map_identity, made
 
 APPLIED = made(config_map())
@@ -20,9 +19,9 @@ def _drifted() -> LiveObject:
     return child(resourceVersion="8", managedFields=[ours, theirs])
 
 
-def _record_after(step: Step) -> ApplyRecord:
+def _record_after(step: Child) -> ApplyRecord:
     """The record after a step that applied nothing."""
-    outcome = Outcome(step=step, result=Result.UNCHANGED, live=step.live)
+    outcome = step.ended(Result.UNCHANGED, live=step.live)
     found = record_after(outcome, apply_record(APPLIED, child()))
     assert found is not None
     return found
@@ -30,11 +29,11 @@ def _record_after(step: Step) -> ApplyRecord:
 
 def test_a_foreign_change_during_the_pause_of_a_feedback_loop_is_not_taken_for_what_was_applied() -> None:
     live = _drifted()
-    paused = Step(action=Action.UNCHANGED, identity=config_map_identity(), manifest=CHANGED, live=live)
+    paused = Child(action=Action.UNCHANGED, identity=config_map_identity(), manifest=CHANGED, live=live)
     assert not is_unchanged(APPLIED, live, _record_after(paused))
 
 
 def test_of_an_object_that_is_proven_unchanged_only_the_newest_version_is_kept() -> None:
     live = child(resourceVersion="8")
-    proven = Step(action=Action.UNCHANGED, identity=config_map_identity(), manifest=APPLIED, live=live, unchanged=True)
+    proven = Child(action=Action.UNCHANGED, identity=config_map_identity(), manifest=APPLIED, live=live, unchanged=True)
     assert _record_after(proven).applied is live

@@ -9,12 +9,11 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.compression import Examples
 from ssa_operator.objects.render_result import RenderProblem
+from ssa_operator.reconcile.child import Child, Result
+from ssa_operator.reconcile.child_memory import Recreation
 from ssa_operator.reconcile.field_conflicts.history import ConflictHistory, DatedChange, ForeignChange
-from ssa_operator.reconcile.observed import ApplyScope
-from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.plan import Plan, make_plan
-from ssa_operator.reconcile.recreate.recreation import Recreation
 from ssa_operator.reconcile.resync.repeatable import SIZE_LIMIT, repeatable_applies
 from ssa_operator.reconcile.resync.unchanged import apply_record
 from tests.objects.example_objects import child, config_map, config_map_identity, made, observed, rendered
@@ -32,9 +31,9 @@ def _plan(*, problems: tuple[RenderProblem, ...] = (), body: dict[str, Any] | No
     return make_plan(observed(live, **(known | changes)), rendered(body, problems=problems))
 
 
-def _outcomes(plan: Plan, **changes: Any) -> list[Outcome]:
+def _outcomes(plan: Plan, **changes: Any) -> list[Child]:
     """The outcomes of applies that changed nothing."""
-    unchanged = [Outcome(step=step, result=Result.UNCHANGED, live=step.live) for step in plan.steps]
+    unchanged = [step.ended(Result.UNCHANGED, live=step.live) for step in plan.steps]
     return [replace(outcome, **changes) for outcome in unchanged]
 
 
@@ -64,7 +63,7 @@ def test_large_manifests_are_not_kept() -> None:
     "changes",
     [
         {"problems": (RenderProblem("no"),)},
-        {"apply_scope": ApplyScope.CHANGED},
+        {"applies_all": False},
         {"unlabelled": {config_map_identity("other"): child("other")}},
         {"unreadable": {config_map_identity("other"): "forbidden"}},
         {"records": ParentRecords(once_records={"a": "b"})},
@@ -72,7 +71,7 @@ def test_large_manifests_are_not_kept() -> None:
         {"apply_records": {}},
         {"recreations": {IDENTITY: Recreation(digest=b"", created=True)}},
         {"shown_warnings": {IDENTITY: frozenset({"deprecated"})}},
-        {"follow_ups": 1},
+        {"follows": True},
         {"conflicts": {IDENTITY: ConflictHistory(digest=b"", changes=(CHANGE,))}},
         {"conflicts": {IDENTITY: ConflictHistory(digest=b"", changes=(CHANGE,), reverted_at=1.0, conflict_changes=6)}},
     ],

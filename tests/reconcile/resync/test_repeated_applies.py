@@ -19,13 +19,15 @@ import pytest
 from ssa_operator.kube.api.client import Applied
 from ssa_operator.kube.api.errors import ApiError, ErrorStatus
 from ssa_operator.objects.identity import Identity
-from ssa_operator.reconcile.adoption.rules import only_to_known
+from ssa_operator.reconcile.adoption import only_to_known
+from ssa_operator.reconcile.child import Result
 from ssa_operator.reconcile.child_needs import named_objects
 from ssa_operator.reconcile.current_reconcile import Reconcile
-from ssa_operator.reconcile.outcome import Result
+from ssa_operator.reconcile.observe import _observed
 from ssa_operator.reconcile.parent_state import ResyncInputs
 from ssa_operator.reconcile.plan import make_plan
-from ssa_operator.reconcile.renderer import RenderedObjects
+from ssa_operator.reconcile.renderer import RenderedObjects, parent_view
+from ssa_operator.reconcile.resync import requests
 from ssa_operator.reconcile.shards.unlabelled_objects import NO_OBJECTS
 from ssa_operator.rendering.render import render
 from tests.operator.harness import ECHOES, PATIENCE, Desk, Operate, Running, echo, holds, only
@@ -70,6 +72,12 @@ stringData:
 """
 
 
+@pytest.fixture(autouse=True)
+def restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the end, resyncs compare as before an Oracle."""
+    monkeypatch.setattr(requests, "_are_current", requests._are_current)
+
+
 @dataclass(slots=True)
 class Oracle:
     """Compares each repeated resync with a render."""
@@ -80,8 +88,7 @@ class Oracle:
     _repeated: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        repeater = self.running.operator._reconciler._repeater
-        are_current = repeater._are_current
+        are_current = requests._are_current
 
         def compared(reconcile: Reconcile, inputs: ResyncInputs) -> bool:
             current, known = are_current(reconcile, inputs), reconcile.state.repeatable
@@ -94,7 +101,7 @@ class Oracle:
                     self.differences.append(f"{repeated} differs from {rendered}")
             return current
 
-        repeater._are_current = compared  # type: ignore[method-assign]
+        requests._are_current = compared
 
     def _is_due(self, reconcile: Reconcile) -> bool:
         """Whether the moment of a template's `expired` has come, maybe between the resync's look at the clock and the
@@ -104,13 +111,13 @@ class Oracle:
         return report is not None and report.again_at is not None and report.again_at <= time.time()
 
     def _rendered(self, reconcile: Reconcile) -> set[tuple[Identity, str, bytes]]:
-        observer = self.running.operator._reconciler.observer
-        view = observer.renderer.view(reconcile, observer._cluster.children.by_parent(reconcile.uid))
+        cluster = self.running.operator.shared.cluster
+        view = parent_view(reconcile, tuple(cluster.children.by_parent(reconcile.uid)))
         rendered = render(reconcile.parent.folder, reconcile.parent.live.body, view)
         assert not rendered.problems
-        fresh = Reconcile.begin(observer._cluster, reconcile.parent, reconcile.state, reconcile.causes)
+        fresh = Reconcile.begin(cluster, reconcile.parent, reconcile.state, reconcile.causes)
         found = RenderedObjects(rendered=rendered, named=named_objects(rendered), unlabelled=NO_OBJECTS, as_rendered={})
-        observed = observer._observed(fresh, found, fresh.records, NO_OBJECTS)
+        observed = _observed(fresh, found, fresh.records, NO_OBJECTS)
         planned = [(step.manifest, step.live) for step in make_plan(observed, rendered).steps]
         return {
             (each.identity, each.version, only_to_known(each, live))
@@ -242,7 +249,7 @@ async def test_a_repeated_resync_reverts_a_change_that_no_watch_shows(
         oracle = Oracle(running)
         await desk.apply_until_ready(echo("one"))
         await oracle.repeated()
-        for task in running.operator._reconciler._cluster.children.tasks:
+        for task in running.operator.shared.cluster.children.tasks:
             task.cancel()
         for _ in range(2):
             await desk.patch("configmap", "one", data={"a": "drift"})
@@ -276,7 +283,7 @@ async def test_a_repeated_resync_that_gets_a_429_sends_each_apply_once(
             raise ApiError("apply", ErrorStatus(code=429, message="too many requests", retry_after=0.05))
 
         with monkeypatch.context() as patch:
-            patch.setattr(running.operator._reconciler._cluster.operator_client, "apply", refuse)
+            patch.setattr(running.operator.shared.cluster.operator_client, "apply", refuse)
             async with asyncio.timeout(PATIENCE):
                 await refused_twice.wait()
         assert refused[0] != refused[1]

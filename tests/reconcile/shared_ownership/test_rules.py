@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import ManifestError
 from ssa_operator.objects.shared_record import OWNERS_ANNOTATION
+from ssa_operator.reconcile.child import Action, Child, FailureReason
 from ssa_operator.reconcile.plan import make_plan
-from ssa_operator.reconcile.shared_ownership.rules import (
+from ssa_operator.reconcile.shared_ownership import (
     leave_patch,
     owners_text,
     release_patch,
     vote_patch,
     with_owners,
 )
-from ssa_operator.reconcile.step import Action, FailureReason, Step
 from tests.objects.example_objects import (
     OTHER_UID,
     PARENT_UID,
@@ -53,7 +53,7 @@ class SharedObject:
         self.live: LiveObject | None = None
         self.version = 0
 
-    def step(self, uid: str, value: str) -> Step:
+    def step(self, uid: str, value: str) -> Child:
         others = () if self.live is None else (self.live,)
         return make_plan(observed(others=others, parent=owner(uid)), rendered(shared(value))).steps[0]
 

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import StatusFields
 from ssa_operator.objects.secret_fields import ParentSecrets, SecretFields
+from ssa_operator.reconcile.child import Action, Child, FailureReason, Result
 from ssa_operator.reconcile.field_conflicts.history import ConflictingChange, ForeignChange
-from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.plan import Plan, make_plan
 from ssa_operator.reconcile.secrets.redacted_report import NOT_SHOWN, redacted_outcomes
 from ssa_operator.reconcile.status.event_aggregation import (
@@ -29,7 +29,6 @@ from ssa_operator.reconcile.status.event_aggregation import (
 )
 from ssa_operator.reconcile.status.events import NOTE_LIMIT, Event, bounded_note, event_body, events, series_body
 from ssa_operator.reconcile.status.report import Report, make_report, with_notice
-from ssa_operator.reconcile.step import Action, FailureReason, Step
 from tests.objects.example_objects import child, config_map, observed, parent, rendered
 
 NOON = 1_767_268_800.0
@@ -40,15 +39,13 @@ def plan_of(*names: str) -> Plan:
     return make_plan(observed(), rendered(*(config_map(name) for name in names)))
 
 
-def reported(plan: Plan, *outcomes: Outcome) -> Report:
+def reported(plan: Plan, *outcomes: Child) -> Report:
     return make_report(parent(), plan, outcomes, StatusFields(), NOON)
 
 
 def done(result: Result, *names: str, **fields: Any) -> Report:
     plan = plan_of(*names)
-    return reported(
-        plan, *(Outcome(step=step, result=result, live=child(step.identity.name), **fields) for step in plan.steps)
-    )
+    return reported(plan, *(step.ended(result, live=child(step.identity.name), **fields) for step in plan.steps))
 
 
 def emitted(report: Report, before: Report | None = None, of: LiveObject | None = None) -> list[tuple[str, str]]:
@@ -78,7 +75,7 @@ def test_ready_is_emitted_when_the_parent_becomes_ready_and_not_when_the_message
 
 def test_a_failure_is_a_warning_with_the_reason_and_message_of_the_verdict() -> None:
     plan = plan_of("a")
-    failed = Outcome(step=plan.steps[0], result=Result.FAILED, message="no", problem=FailureReason.APPLY_FAILED)
+    failed = plan.steps[0].ended(Result.FAILED, message="no", problem=FailureReason.APPLY_FAILED)
     report = reported(plan, failed)
     (event,) = events(None, parent(), report)
     assert (event.reason, event.warning) == ("ApplyFailed", True)
@@ -88,7 +85,7 @@ def test_a_failure_is_a_warning_with_the_reason_and_message_of_the_verdict() -> 
 
 def test_a_transient_reason_emits_no_event() -> None:
     plan = plan_of("a")
-    waiting = Outcome(step=plan.steps[0], result=Result.WAITING, message="waits")
+    waiting = plan.steps[0].ended(Result.WAITING, message="waits")
     assert emitted(reported(plan, waiting)) == []
 
 
@@ -96,14 +93,14 @@ def test_a_repair_names_the_manager_and_the_field() -> None:
     take = ConflictingChange(manager="kubectl-edit", operation="Update", fields=("data.a",))
     plan = plan_of("a")
     change = ForeignChange((take,))
-    step = Step(
+    step = Child(
         action=Action.APPLY,
         identity=plan.steps[0].identity,
         reason=change.text(),
         manifest=plan.steps[0].manifest,
         foreign_change=change,
     )
-    report = reported(plan, Outcome(step=step, result=Result.CONFIGURED, live=child("a")))
+    report = reported(plan, step.ended(Result.CONFIGURED, live=child("a")))
     assert emitted(report)[0] == ("Repaired", "reverted ConfigMap default/a: kubectl-edit (Update) changed data.a")
 
 
@@ -273,7 +270,7 @@ def test_a_feedback_loop_is_emitted_once_and_without_the_name_that_a_secret_give
     plan = make_plan(observed(), rendered(config_map()))
     step = replace(plan.steps[0], feedback_loop="ConfigMap default/hunter2-x changes each time")
     secrets = ParentSecrets(children={step.identity: SecretFields((("metadata", "name"),))})
-    outcomes = redacted_outcomes([Outcome(step=step, result=Result.UNCHANGED, live=child())], secrets)
+    outcomes = redacted_outcomes([step.ended(Result.UNCHANGED, live=child())], secrets)
     found = make_report(parent(), plan, outcomes, StatusFields(), NOON)
     assert [(each.note, each.warning) for each in events(None, parent(), found) if each.reason == "EndlessChange"] == [
         (NOT_SHOWN, True)

@@ -9,12 +9,11 @@ from ssa_operator.objects.live_object import MANAGER, LiveObject
 from ssa_operator.objects.render_result import Rendered, RenderProblem, StatusFields
 from ssa_operator.objects.secret_fields import ParentSecrets, SecretFields
 from ssa_operator.objects.source_location import SourceLocation
-from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.child import Child, FailureReason, Result
 from ssa_operator.reconcile.plan import Plan, make_plan
 from ssa_operator.reconcile.secrets.redacted_report import redacted_outcomes
 from ssa_operator.reconcile.status.report import Report, make_idle_report, make_report
 from ssa_operator.reconcile.status.verdict import Verdict
-from ssa_operator.reconcile.step import FailureReason
 from ssa_operator.rendering.jinja.predicates import compile_predicate
 from tests.objects.example_objects import child, config_map, document, observed, parent, rendered
 
@@ -24,19 +23,19 @@ NOON = 1_767_268_800.0
 NOTHING = StatusFields()
 
 
-def report(plan: Plan, *outcomes: Outcome, of: LiveObject | None = None, own: StatusFields = NOTHING) -> Report:
+def report(plan: Plan, *outcomes: Child, of: LiveObject | None = None, own: StatusFields = NOTHING) -> Report:
     return make_report(of or parent(), plan, outcomes, own, NOON)
 
 
 def applied(live: LiveObject, **own: Any) -> Report:
     plan = make_plan(observed(live), rendered(config_map()))
-    outcome = Outcome(step=plan.steps[0], result=Result.CONFIGURED, live=live)
+    outcome = plan.steps[0].ended(Result.CONFIGURED, live=live)
     return report(plan, outcome, own=StatusFields(**own))
 
 
 def failed(message: str, **fields: Any) -> Report:
     plan = make_plan(observed(), rendered(config_map()))
-    return report(plan, Outcome(step=plan.steps[0], result=Result.FAILED, message=message, **fields))
+    return report(plan, plan.steps[0].ended(Result.FAILED, message=message, **fields))
 
 
 def ready_condition(found: Report) -> dict[str, Any]:
@@ -120,9 +119,7 @@ def test_a_template_that_fails_comes_first_in_the_message_with_every_other_failu
         observed(),
         rendered(config_map(), problems=(RenderProblem("spec.x is missing", SourceLocation("b.yaml.j2", 3)),)),
     )
-    found = report(
-        plan, Outcome(step=plan.steps[0], result=Result.FAILED, message="refused", problem=FailureReason.APPLY_FAILED)
-    )
+    found = report(plan, plan.steps[0].ended(Result.FAILED, message="refused", problem=FailureReason.APPLY_FAILED))
     condition = ready_condition(found)
     assert condition["reason"] == "RenderFailed"
     assert condition["message"] == "b.yaml.j2:3: spec.x is missing; echoes.example.com/a.yaml.j2:1: refused"
@@ -132,11 +129,9 @@ def test_the_transition_time_changes_only_when_the_status_does() -> None:
     before = {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2025-01-01T00:00:00Z"}]}
     owner = parent(status=before)
     plan = make_plan(observed(child()), rendered(config_map()))
-    same = report(plan, Outcome(step=plan.steps[0], result=Result.UNCHANGED, live=child()), of=owner)
+    same = report(plan, plan.steps[0].ended(Result.UNCHANGED, live=child()), of=owner)
     assert ready_condition(same)["lastTransitionTime"] == "2025-01-01T00:00:00Z"
-    broken = report(
-        plan, Outcome(step=plan.steps[0], result=Result.FAILED, problem=FailureReason.APPLY_FAILED), of=owner
-    )
+    broken = report(plan, plan.steps[0].ended(Result.FAILED, problem=FailureReason.APPLY_FAILED), of=owner)
     assert ready_condition(broken)["lastTransitionTime"] == "2026-01-01T12:00:00Z"
 
 
@@ -157,7 +152,7 @@ def test_a_long_cause_does_not_displace_the_others() -> None:
     plan = make_plan(observed(), rendered(*(config_map(f"c{number}") for number in range(4))))
     long = f"spec.template: Invalid value: {'x' * 9000}: field is immutable"
     outcomes = [
-        Outcome(step=step, result=Result.FAILED, message=message, problem=FailureReason.CONFLICT)
+        step.ended(Result.FAILED, message=message, problem=FailureReason.CONFLICT)
         for step, message in zip(plan.steps, (long, "second", "third", "fourth"), strict=True)
     ]
     message = ready_condition(report(plan, *outcomes))["message"]
@@ -173,14 +168,14 @@ def test_messages_and_lists_are_bounded() -> None:
 
 def test_a_held_prune_is_the_reason_of_ready() -> None:
     plan = make_plan(observed(child("a"), child("b"), applied_digest="t0"), rendered())
-    found = report(plan, *(Outcome(step=step, result=Result.UNCHANGED, live=step.live) for step in plan.steps))
+    found = report(plan, *(step.ended(Result.UNCHANGED, live=step.live) for step in plan.steps))
     assert ready_condition(found)["reason"] == "PruneHeld"
     assert [entry["state"] for entry in found.status["resources"]] == ["Current", "Current"]
 
 
 def test_a_plan_with_a_blocked_prune_is_not_complete() -> None:
     plan = make_plan(observed(child("old"), child()), rendered(config_map(), problems=(RenderProblem("no"),)))
-    outcomes = [Outcome(step=step, result=Result.UNCHANGED, live=step.live) for step in plan.steps]
+    outcomes = [step.ended(Result.UNCHANGED, live=step.live) for step in plan.steps]
     assert plan.blocked
     assert not report(plan, *outcomes).complete
 
@@ -195,7 +190,7 @@ def test_a_rule_of_readiness_quotes_nothing_of_an_object_that_holds_a_secrets_co
     rule = compile_predicate("fail('no ' ~ data.pw)")
     plan = make_plan(observed(), Rendered(documents=(replace(document(config_map()), ready_when=rule),), digest="t1"))
     live = LiveObject.of({**child().body, "data": {"pw": "hunter2"}})
-    outcome = Outcome(step=plan.steps[0], result=Result.UNCHANGED, live=live)
+    outcome = plan.steps[0].ended(Result.UNCHANGED, live=live)
     assert "no hunter2" in report(plan, outcome).verdict.message
     secrets = ParentSecrets(children={plan.steps[0].identity: SecretFields((("data", "pw"),))})
     message = report(plan, *redacted_outcomes([outcome], secrets)).verdict.message

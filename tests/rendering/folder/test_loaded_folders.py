@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from ssa_operator.objects.cluster_view import OFFLINE
 from ssa_operator.rendering.folder import contained_files
 from ssa_operator.rendering.folder import folder_snapshot as reading
 from ssa_operator.rendering.folder.folder_settings import Settings
 from ssa_operator.rendering.folder.loaded_folders import Folder, Sources, load, load_all
-from ssa_operator.rendering.render import render
+from ssa_operator.rendering.render import render, render_status
 from tests.rendering.template_files import HEAD, parent
 
 ECHOES = "echoes.example.com"
@@ -151,6 +152,9 @@ def test_every_render_reports_a_folder_that_failed_to_load(tmp_path: Path) -> No
         ({"a.yaml": HEAD, "_settings.yaml": "adopt: Sometimes\n"}, "_settings.yaml:1: adopt must be Always"),
         ({"a.yaml": HEAD, "_settings.yaml": "maxChildren: yes\n"}, "_settings.yaml:1: maxChildren must be a"),
         ({"a.yaml": HEAD, "_settings.yaml": "maxDepth: 0\n"}, "_settings.yaml:1: maxDepth must be a"),
+        ({"a.yaml": HEAD, "_settings.yaml": "\nrenderLimit: 31s\n"}, "_settings.yaml:2: renderLimit must be at most"),
+        ({"a.yaml": HEAD, "_settings.yaml": "renderLimit: 0s\n"}, "_settings.yaml:1: renderLimit must be longer"),
+        ({"a.yaml": HEAD, "_settings.yaml": "renderLimit: 5\n"}, "_settings.yaml:1: renderLimit: '5' is not a dur"),
         ({"a.yaml": HEAD, "_settings.yaml": "formerManagers: helm\n"}, "_settings.yaml:1: formerManagers must be a"),
         (
             {"a.yaml": HEAD, "_settings.yaml": "formerManagers: [ssa-operator]\n"},
@@ -199,6 +203,38 @@ def test_a_folder_that_lost_all_of_its_templates_keeps_the_last_good_ones(tmp_pa
     assert "has no templates" in str(echoes(lost).problems[0])
     assert rendered_values(echoes(lost)) == [1]
     assert echoes(lost).settings.interval == 5
+
+
+def test_a_folder_may_hold_a_status_template_alone(tmp_path: Path) -> None:
+    write(tmp_path, {f"{ECHOES}/_status.yaml.j2": "url: http://{{ name }}\n"})
+    folder = echoes(load(tmp_path))
+    assert (folder.problems, render(folder, parent()).documents) == ((), ())
+    assert render_status(folder, parent(), OFFLINE).fields == {"url": "http://e"}
+    write(tmp_path, {f"{ECHOES}/a.yaml.j2": HEAD + "v: 1\n"})
+    more = load(tmp_path)
+    (tmp_path / ECHOES / "a.yaml.j2").unlink()
+    lost = load(tmp_path, more)
+    assert "has no templates" in str(echoes(lost).problems[0])
+    assert rendered_values(echoes(lost)) == [1]
+
+
+LOOP = "{% for a in range(90000) %}{% for b in range(a) %}{% endfor %}{% endfor %}\n"
+
+
+def test_the_settings_bound_the_time_of_a_template(tmp_path: Path) -> None:
+    write(tmp_path, {f"{ECHOES}/a.yaml.j2": HEAD + LOOP, f"{ECHOES}/_settings.yaml": "renderLimit: 10ms\n"})
+    (found,) = render(echoes(load(tmp_path)), parent()).problems
+    assert str(found) == (
+        f"{ECHOES}/a.yaml.j2:5: rendering takes longer than 0.01 seconds; look for a loop that is too long"
+    )
+
+
+def test_a_longer_limit_allows_more_work(tmp_path: Path) -> None:
+    text = HEAD + "{% for a in range(1500) %}{% set x = 'x' * 50000 %}{% endfor %}\nv: 1\n"
+    write(tmp_path, {f"{ECHOES}/a.yaml.j2": text})
+    assert "too much work" in str(render(echoes(load(tmp_path)), parent()).problems[0])
+    write(tmp_path, {f"{ECHOES}/_settings.yaml": "renderLimit: 5s\n"})
+    assert rendered_values(echoes(load(tmp_path))) == [1]
 
 
 def test_a_wrong_expression_keeps_the_last_good_settings(tmp_path: Path) -> None:

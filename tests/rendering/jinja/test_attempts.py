@@ -31,6 +31,9 @@ def with_data(expression: str) -> str:
         ("try(fail('no')) | default('yes')", {}, "yes"),
         ("try(required(spec.a, 'set it')) | default('b')", {}, "b"),
         ("try(1 < spec.n < 'x') | default('no')", {"n": 2}, "no"),
+        ("try(spec.t | b64decode) | default('bytes')", {"t": "/w=="}, "bytes"),
+        ("try(spec.t | b64decode) | default('bytes')", {"t": "YQ=="}, "a"),
+        ("try(spec.t | gzip) | b64encode | length > 9", {"t": "a"}, True),
         ("try(try(spec.t | from_json) | default(spec.u | from_json)) | default(3)", {"t": "[", "u": "["}, 3),
         ("[1, 2] | map('string') | map('int') | sum + try(spec.n)", {"n": 4}, 7),
     ],
@@ -55,6 +58,7 @@ def test_an_attempt_sees_the_names_around_it() -> None:
         ("try(spec.t.a.b)", "a.b is missing: what should hold it is a string, not a mapping"),
         ("try(spec.nope + 1)", "spec.nope is missing"),
         ("try(fail('no such plan'))", "no such plan"),
+        ("try('/w==' | b64decode)", "bytes are no text; write b64encode"),
     ],
 )
 def test_the_reason_is_the_error_of_its_use(expression: str, message: str) -> None:
@@ -92,3 +96,11 @@ def test_a_reason_quotes_no_secret() -> None:
 def test_an_attempt_of_anything_but_one_expression_is_an_error_with_its_line(call: str) -> None:
     with pytest.raises(LoadError, match=r"a.yaml.j2:5: try takes one expression, as in try\(spec.config"):
         templates({"a.yaml.j2": f"{HEAD}v: {{{{ {call} }}}}\n"})
+
+
+def test_a_document_depends_on_the_bytes_that_an_attempt_finds_to_be_no_text() -> None:
+    cluster = FakeClusterView(others=(live("ConfigMap", "x", binaryData={"k": "/w=="}),))
+    text = with_data("try(lookup('v1', 'ConfigMap', 'x').binaryData.k | b64decode) | default('none')")
+    (found,) = render_with({"a.yaml.j2": text}, cluster).documents
+    assert found.body["data"] == {"a": "none"}
+    assert [str(each.query) for each in found.dependencies] == ["ConfigMap n/x"]

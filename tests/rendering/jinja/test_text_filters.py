@@ -33,6 +33,19 @@ def test_text_of_json_and_yaml_is_data_with_its_types() -> None:
     assert value("'' | from_yaml") is None
 
 
+@pytest.mark.parametrize("read", ["from_yaml", "from_json"])
+def test_a_key_that_a_text_of_the_template_lacks_is_a_missing_key(read: str) -> None:
+    text = f'{HEAD}{{% set t %}}\n{{"a": {{{{ spec.a }}}}}}\n{{% endset %}}\n{{% set d = t | {read} %}}\n'
+    assert field(text.removeprefix(HEAD) + "v: {{ [d.a, d.b | default('none'), d.b is defined] }}\n", {"a": 1}) == [
+        1,
+        "none",
+        False,
+    ]
+    assert problem(text + "v: {{ d.b.c }}\n", {"a": 1}).endswith(
+        "b.c is missing; if it may be missing, write b.c | default(...)"
+    )
+
+
 def test_a_hostile_value_stays_data() -> None:
     for hostile in HOSTILE_VALUES.values():
         assert value("(spec.t | from_json)[0]", {"t": json.dumps([hostile])}) == hostile
@@ -123,8 +136,11 @@ def test_a_loop_can_be_left_and_a_round_of_it_skipped() -> None:
 
 @pytest.mark.parametrize(
     ("text", "seconds", "milliseconds"),
-    [("1h30m", 5400, 5_400_000), ("500ms", 1, 500), ("1.1s", 2, 1100), ("7d", 604_800, 604_800_000), ("0", 0, 0)],
-)
+    [
+        ("1h30m", 5400, 5_400_000), ("500ms", 1, 500), ("1.1s", 2, 1100), ("7d", 604_800, 604_800_000),
+        ("0", 0, 0), ("1d12h", 129_600, 129_600_000), ("2w", 1_209_600, 1_209_600_000), ("1s500ms", 2, 1500),
+    ],
+)  # fmt: skip
 def test_a_duration_is_a_whole_number_of_seconds_or_milliseconds(text: str, seconds: int, milliseconds: int) -> None:
     assert value("[spec.t | seconds, spec.t | milliseconds]", {"t": text}) == [seconds, milliseconds]
 

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from ssa_operator.rendering.jinja.templates import LoadError
+from ssa_operator.rendering.render import render
+from ssa_operator.rendering.values import tracked_values, undefined
 from tests.rendering.template_files import (
     HEAD,
     FakeClusterView,
@@ -15,6 +17,7 @@ from tests.rendering.template_files import (
     fault,
     field,
     live,
+    parent,
     problem,
     render_with,
     rendered,
@@ -310,3 +313,22 @@ def test_a_variable_in_a_namespace_outlives_a_loop() -> None:
 
 def test_absent_parts_of_the_parent_are_empty_mappings() -> None:
     assert value("[status, labels, annotations]") == [{}, {}, {}]
+
+
+def test_a_field_that_objects_lack_costs_no_search_through_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    searches: list[Any] = []
+
+    def searched(root: Any) -> undefined.Places:
+        searches.append(root)
+        return undefined.places_in(root)
+
+    monkeypatch.setattr(tracked_values, "places_in", searched)
+    items = tuple(live("ConfigMap", f"c{number:03}", data={"a": {"b": "x"}}) for number in range(200))
+    text = (
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n"
+        "{% for each in lookup_all('v1', 'ConfigMap') %}\n"
+        "  {{ each.metadata.name }}: {{ each.data.a.c | default('no') }}\n{% endfor %}\n"
+    )
+    (found,) = render(templates({"a.yaml.j2": text}), parent(), FakeClusterView(others=items)).documents
+    assert set(found.body["data"].values()) == {"no"}
+    assert len(searches) == 1

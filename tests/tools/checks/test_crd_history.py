@@ -62,7 +62,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def checked(*arguments: str) -> Result:
-    return CliRunner().invoke(application_of(["check"]), ["check", *arguments])
+    return CliRunner().invoke(application_of(["check"]), ["check", "--api-server=never", *arguments])
 
 
 def changes(*arguments: str) -> list[str]:

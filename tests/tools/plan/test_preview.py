@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -12,13 +13,22 @@ import pytest
 
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.informers.parents import Parent
+from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import DryRunClient
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.json_codec import encode
+from ssa_operator.operator.planned_deletions import planned_deletions
 from ssa_operator.operator.shared_informers import ParentError
-from ssa_operator.reconcile.outcome import Outcome, Result
-from ssa_operator.reconcile.step import Action
-from ssa_operator.tools.plan.preview import Preview, opened
+from ssa_operator.reconcile.child import Action, Child, Result
+from ssa_operator.tools.command_target import FoundObject
+from ssa_operator.tools.plan.all_parents import plan_all
+from ssa_operator.tools.plan.changes import parent_changes
+from ssa_operator.tools.plan.plan_summary import PlanSummary
+from ssa_operator.tools.plan.preview import FilePreview, opened
+from ssa_operator.tools.plan.previews import NamedParent
+from ssa_operator.web.would_change import changes_now
 from tests.devcluster.audit import own_requests
 from tests.operator.harness import (
     ECHOES,
@@ -37,7 +47,14 @@ from tests.operator.harness import (
 
 pytestmark = pytest.mark.cluster
 
-Previewing = Callable[..., AbstractAsyncContextManager[Preview]]
+Previewing = Callable[..., AbstractAsyncContextManager[FilePreview]]
+
+CHANGED = {"one": "changed", "three": "three", "same": "a"}
+
+
+async def allow(_: Identity) -> bool:
+    return True
+
 
 JOB = """\
 apiVersion: batch/v1
@@ -58,7 +75,7 @@ def previewing(cluster: Cluster, options: MakeOptions) -> Previewing:
     """A preview with the administrator's permissions; arguments are its options."""
 
     @contextlib.asynccontextmanager
-    async def preview(**changes: Any) -> AsyncIterator[Preview]:
+    async def preview(**changes: Any) -> AsyncIterator[FilePreview]:
         async with (
             DryRunClient(await administrator(cluster)) as client,
             opened(client, RESTMapper(client), options(**changes)) as found,
@@ -68,16 +85,16 @@ def previewing(cluster: Cluster, options: MakeOptions) -> Previewing:
     return preview
 
 
-def the_parent(preview: Preview, name: str = "web") -> Parent:
+def the_parent(preview: FilePreview, name: str = "web") -> Parent:
     return next(parent for parent in preview.parents() if parent.live.identity.name == name)
 
 
-async def results(preview: Preview, parent: Parent) -> dict[str, Result]:
+async def results(preview: FilePreview, parent: Parent) -> dict[str, Result]:
     outcomes = await preview.dry_run(await preview.plan(parent))
-    return {outcome.step.identity.name: outcome.result for outcome in outcomes}
+    return {outcome.identity.name: outcome.result for outcome in outcomes}
 
 
-def failures(outcomes: tuple[Outcome, ...]) -> list[str]:
+def failures(outcomes: tuple[Child, ...]) -> list[str]:
     return [outcome.message for outcome in outcomes if outcome.result is Result.FAILED]
 
 
@@ -111,6 +128,65 @@ async def test_changed_templates_are_previewed_and_nothing_is_written(
     ]
     assert {each["verb"] for each in writes} == {"patch", "delete"}
     assert all("dryRun=All" in each["requestURI"] for each in writes if each["verb"] == "patch")
+
+
+ASKED = {"web-one": "CONFIGURED", "web-three": "CREATED", "web-same": "UNCHANGED", "web-two": "PRUNED"}
+"""What the changed templates of `test_all_views` would do."""
+
+KEPT = {"web-one": "UNCHANGED", "web-three": "UNCHANGED", "web-same": "UNCHANGED", "web-two": "UNCHANGED"}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "shown", "counted", "deleted"),
+    [
+        ({}, ASKED, ASKED, "1 object of 1 parent: ConfigMap"),
+        ({"ssa-operator.dev/suspend": "true"}, ASKED, KEPT, "1 object of 1 parent: ConfigMap"),
+        ({"ssa-operator.dev/once": "[7"}, {}, {}, "1 object of 1 parent: ConfigMap"),
+    ],
+    ids=["as it is", "suspended", "with a record that can't be read"],
+)
+async def test_all_views_of_a_parent_show_the_outcomes_of_one_preview(
+    cluster: Cluster,
+    desk: Desk,
+    operate: Operate,
+    options: MakeOptions,
+    previewing: Previewing,
+    templates: Path,
+    annotations: dict[str, str],
+    shown: dict[str, str],
+    counted: dict[str, str],
+    deleted: str,
+) -> None:
+    """`diff` and the page show a suspended parent as if it was resumed, `plan` what is done now, and a rollout counts
+    what it could delete whenever the parent is reconciled again.
+    """
+    only(templates, **{each: map_template(each, word="'a'") for each in ("one", "two", "same")})
+    async with operate():
+        await desk.apply_until_ready(echo("web"))
+    resource = await desk.mapper.resource_by_name(ECHOES)
+    body = encode({"metadata": {"annotations": annotations}})
+    await desk.client.send(calls.merge_patch(resource, desk.namespace, "web", body))
+    only(templates, **{each: map_template(each, word=f"'{word}'") for each, word in CHANGED.items()})
+    credentials, salt = await administrator(cluster), b"salt"
+    async with previewing() as preview:
+        parent = the_parent(preview)
+        found = FoundObject(resource=resource, live=parent.live)
+        page = await changes_now(preview, preview.folder_of(parent.live.identity.group_kind), found, "", allow)
+        planned = await preview.plan(parent)
+        named = NamedParent(parent=parent)
+        diff = parent_changes(named, planned, await preview.dry_run(planned, as_resumed=True), salt)
+        summary = PlanSummary()
+        await plan_all(preview, [parent], summary)
+        folder = preview.controllers.templates.folders[ECHOES]
+        why = await planned_deletions(credentials, options(), folder, [parent.live.uid], 0)
+    assert {each["name"]: each["result"].upper() for each in page["objects"]} == shown
+    assert {each.identity.name: each.result.name for each in diff.objects} == shown
+    expected = Counter(Result[each].value for each in counted.values())
+    assert {name: count for name, count in summary.totals.by_name.items() if count and name != "failed"} == {
+        {"configured": "changed"}.get(name, name): count for name, count in expected.items()
+    }
+    assert [*diff.problems] == page["problems"] == ([] if counted else [planned.refusal])
+    assert deleted in why
 
 
 async def test_a_parent_that_is_only_in_a_file_is_planned_as_if_it_was_created(
@@ -148,7 +224,7 @@ async def test_a_parent_in_a_file_keeps_the_uid_and_the_children_of_the_live_one
         outcomes = await preview.dry_run(planned)
     # The data leaves nothing, and not the templates: the prune is not held.
     assert planned.plan.hold_message is None
-    assert {outcome.step.identity.name: outcome.result for outcome in outcomes} == {
+    assert {outcome.identity.name: outcome.result for outcome in outcomes} == {
         "web-0": Result.PRUNED,
         "web-1": Result.PRUNED,
     }

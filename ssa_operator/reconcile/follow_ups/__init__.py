@@ -1,1 +1,0 @@
-"""A reconcile that changes what templates read is followed by another one."""

@@ -1,1 +1,0 @@
-"""Templates that rename their children again and again are slowed down."""
