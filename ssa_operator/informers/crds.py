@@ -22,11 +22,11 @@ from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector
-from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.identity import GroupKind, split_api_version
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.readiness import Readiness, ReadinessState, readiness
 from ssa_operator.objects.source_location import FieldPath
-from ssa_operator.schema.crd_schema import replicas_path, reports_status, version_priority
+from ssa_operator.schema.crd_schema import object_schema, replicas_path, reports_status, version_priority
 
 RESOURCE = Resource(
     group="apiextensions.k8s.io",
@@ -132,6 +132,12 @@ class CRDInformer:
         """The CRD of a kind, None without one. Of several CRDs for one kind, the API server serves one."""
         found = [crd.defined for crd in self._by_kind.get(kind, {}).values()]
         return next((each for each in found if not each.not_established), found[0] if found else None)
+
+    def schema(self, api_version: str, kind: str) -> Mapping[str, Any] | None:
+        """The schema of a kind, None if no CRD defines it, or the cache doesn't hold the CRD."""
+        group, version = split_api_version(api_version)
+        defined = self.defined(GroupKind(group, kind))
+        return None if defined is None else object_schema(self.get(defined.name) or {}, version)
 
     def serves(self, kind: GroupKind, version: str) -> bool:
         """Whether a CRD serves a kind in a version. Discovery may not show it yet, and while an API server starts, it

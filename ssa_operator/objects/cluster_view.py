@@ -22,6 +22,7 @@ from ssa_operator.objects.annotations import Reference
 from ssa_operator.objects.built_in_kinds import BUILT_IN_KINDS, KUBERNETES_VERSION, ApiKind
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.source_location import FieldPath
 
 Body: TypeAlias = Mapping[str, Any]
 """An object as the API server returned it."""
@@ -161,6 +162,9 @@ class ClusterView(Protocol):
     def serves(self, kind: ApiKind, /) -> Availability:
         """Whether the API server serves a kind in a version."""
 
+    def may_lack(self, api_version: str, kind: str, path: FieldPath, /) -> bool:
+        """Whether the schema of a kind calls a field optional; false if that is not known."""
+
     def random(self, below: int, /) -> int:
         """An unpredictable number from 0 to below `below`; for generated values."""
 
@@ -183,6 +187,8 @@ class OfflineClusterView(Struct, frozen=True):
     """The parent's children, if they are known; then no other object is one."""
     parent_schema: Body | None = None
     """The schema of the parent's CRD."""
+    optional: Callable[[str, str, FieldPath], bool] = lambda *_: False
+    """Whether the schema of a kind calls a field optional."""
 
     def synced(self, _: Identity, /) -> bool:
         return True
@@ -222,6 +228,9 @@ class OfflineClusterView(Struct, frozen=True):
 
     def serves(self, kind: ApiKind, /) -> bool:
         return kind in BUILT_IN_KINDS or kind in self.custom_kinds
+
+    def may_lack(self, api_version: str, kind: str, path: FieldPath, /) -> bool:
+        return self.optional(api_version, kind, path)
 
     def random(self, _: int, /) -> int:
         return 0
@@ -339,6 +348,10 @@ class RecordedView(Struct, frozen=True):
 
     def serves(self, kind: ApiKind, /) -> Availability:
         found: Availability = self._once("serves", kind)
+        return found
+
+    def may_lack(self, api_version: str, kind: str, path: FieldPath, /) -> bool:
+        found: bool = self._once("may_lack", api_version, kind, path)
         return found
 
     def random(self, below: int, /) -> int:

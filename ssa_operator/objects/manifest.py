@@ -364,7 +364,7 @@ _SCALARS = frozenset({str, int, float, bool})
 
 def _normalise(kind: GroupKind, body: dict[str, Any]) -> None:
     if kind == GroupKind("", "Secret"):
-        _fold_string_data(body)
+        fold_string_data(body)
     if kind == GroupKind("", "Service"):
         _default_protocols(_at(body, "spec", "ports"))
     if kind == GroupKind("", "PersistentVolumeClaim"):
@@ -415,7 +415,7 @@ def _write_quantities_as_strings(holder: Any, *fields: str) -> None:
                     amounts[name] = str(amount)
 
 
-def _fold_string_data(body: dict[str, Any]) -> None:
+def fold_string_data(body: dict[str, Any]) -> None:
     """Turn `stringData` into `data`: the API server keeps a key that is removed from an applied stringData
     (kubernetes/kubernetes#108008).
     """

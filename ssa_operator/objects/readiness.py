@@ -223,8 +223,11 @@ def _stateful_set(body: Body, _now: float) -> Readiness:
     if partition:
         updated = status.get("updatedReplicas", 0)
         return CURRENT if updated >= wanted - partition else _in_progress(f"{updated} of {wanted - partition} updated")
-    if status.get("currentRevision") != status.get("updateRevision"):
-        return _in_progress(f"{status.get('updatedReplicas', 0)} of {wanted} replicas updated")
+    updated = status.get("updatedReplicas", 0)
+    # Where a change was taken back, both are the same revision before the pods of the other one are replaced.
+    behind = updated < wanted if "updateRevision" in status else False
+    if behind or status.get("currentRevision") != status.get("updateRevision"):
+        return _in_progress(f"{updated} of {wanted} replicas updated")
     return CURRENT
 
 

@@ -37,15 +37,14 @@ from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.finalization.rules import DeletionContext, Finalization, make_finalization
 from ssa_operator.reconcile.idle_reports import idle_verdict
 from ssa_operator.reconcile.observe import observe
-from ssa_operator.reconcile.observed import Observed
+from ssa_operator.reconcile.observed import Observed, RenderHistory
 from ssa_operator.reconcile.parent_records.requests import without_unrecordable
 from ssa_operator.reconcile.parent_state import ParentState
 from ssa_operator.reconcile.plan import Plan, make_plan, steps_of
 from ssa_operator.reconcile.planner import plan_deletion, plan_parent
-from ssa_operator.reconcile.render_history import RenderHistory
 from ssa_operator.reconcile.renderer import render_status, render_traced
 from ssa_operator.reconcile.secrets.parent_secrets import with_render
-from ssa_operator.reconcile.suspension.rules import is_suspended, outcomes_while_suspended
+from ssa_operator.reconcile.suspension import is_suspended, outcomes_while_suspended
 from ssa_operator.rendering.folder.loaded_folders import Sources
 
 

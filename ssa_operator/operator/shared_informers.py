@@ -21,7 +21,7 @@ from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.queue import Queue
 from ssa_operator.reconcile.cluster_access import SharedCluster
-from ssa_operator.reconcile.impersonation.reviews import AccountReviews
+from ssa_operator.reconcile.impersonation import AccountReviews
 from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.shards.other_shards import OtherShards
 from ssa_operator.reconcile.status.event_requests import Recorder

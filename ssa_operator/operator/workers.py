@@ -46,13 +46,13 @@ from ssa_operator.operator.suspected_parents import AloneTurn, SuspectedParents,
 from ssa_operator.reconcile.child import FailureReason, Result
 from ssa_operator.reconcile.context import reconciling
 from ssa_operator.reconcile.failures import log_bug
-from ssa_operator.reconcile.impersonation.reviews import ANSWER_LIFETIME
+from ssa_operator.reconcile.impersonation import ANSWER_LIFETIME
 from ssa_operator.reconcile.parent_state import Parents, ParentState
 from ssa_operator.reconcile.reconciler import Reconciled, Reconciler
 from ssa_operator.reconcile.render_turns import SLOW, Pace, paced
 from ssa_operator.reconcile.resync.rules import ResyncBudget, next_resync
 from ssa_operator.reconcile.resync.unchanged import COUNTED_IN_VAIN
-from ssa_operator.reconcile.retries.rules import Retries, RetryBudget, after_error, after_report
+from ssa_operator.reconcile.retries import Retries, RetryBudget, after_error, after_report
 from ssa_operator.reconcile.secrets.redacted_report import redacted_error
 from ssa_operator.reconcile.settings import ApplyMode
 from ssa_operator.reconcile.status.report import Report

@@ -45,13 +45,13 @@ from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.failures import failed_request, unexpected_failure
 from ssa_operator.reconcile.long_steps import BATCH, PAUSE
 from ssa_operator.reconcile.ordering import stages, waiting_outcome
-from ssa_operator.reconcile.owner_references.requests import disown_kept, keep
+from ssa_operator.reconcile.owner_references import disown_kept, keep
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.prune.deletions import with_deletions
 from ssa_operator.reconcile.recreate.requests import ImmutableChange, recreate
 from ssa_operator.reconcile.secrets.parent_secrets import reads_secrets
 from ssa_operator.reconcile.shards.requests import with_parents_of_other_shards
-from ssa_operator.reconcile.shared_ownership.requests import record_vote
+from ssa_operator.reconcile.shared_ownership import record_vote
 from ssa_operator.reconcile.status.previous_status import KEPT_UNTIL
 
 Done = TypeVar("Done")

@@ -35,7 +35,7 @@ from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.managed_fields import has_owned_content
 from ssa_operator.objects.manifest import Manifest
-from ssa_operator.reconcile.adoption.rules import (
+from ssa_operator.reconcile.adoption import (
     adopt_fields_patch,
     depends_on_known,
     former_version_patch,
@@ -45,11 +45,11 @@ from ssa_operator.reconcile.adoption.rules import (
     without_former_fields,
 )
 from ssa_operator.reconcile.child import Child, FailureReason, Result, waiting_outcome
+from ssa_operator.reconcile.child_memory import Recreation
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.failures import failed_outcome, failed_request, location_of_error
 from ssa_operator.reconcile.prune.outdated_view import is_outdated
 from ssa_operator.reconcile.prune.requests import why_outdated, why_parent_outdated
-from ssa_operator.reconcile.recreate.recreation import Recreation
 from ssa_operator.reconcile.recreate.requests import ImmutableChange, immutable_change
 from ssa_operator.reconcile.refusals.known_refusals import after_apply
 from ssa_operator.reconcile.refusals.requests import answer_refusal, answer_returned_fields
@@ -62,8 +62,7 @@ from ssa_operator.reconcile.replicas.rules import (
     with_replicas,
 )
 from ssa_operator.reconcile.resync.unchanged import is_counted_as_change, is_same_apply, is_same_content
-from ssa_operator.reconcile.shared_ownership.requests import OTHERS_TURN, release
-from ssa_operator.reconcile.shared_ownership.rules import with_owners
+from ssa_operator.reconcile.shared_ownership import OTHERS_TURN, release, with_owners
 
 
 class Existing(Struct, frozen=True):

@@ -13,6 +13,7 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,10 +21,10 @@ from msgspec.structs import replace
 from ssa_operator.kube.api.backoff import earliest
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.json_codec import NOTHING
+from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.feedback_loops.change_bucket import ChangeBucket
 from ssa_operator.reconcile.field_conflicts.history import ConflictHistory
 from ssa_operator.reconcile.pod_failures.rules import PodCheck
-from ssa_operator.reconcile.recreate.recreation import Recreation
 from ssa_operator.reconcile.refusals.known_refusals import KnownRefusal
 from ssa_operator.reconcile.resync.unchanged import ApplyRecord
 
@@ -119,3 +120,19 @@ class ChildMemories(Struct, frozen=True, kw_only=True):
         if self.follows or any(names.was_emptied for names in self.new_names.values()):
             return False
         return all(row.at_rest for row in self.by_child.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recreation:
+    """The deletion of an object that the operator recreates."""
+
+    digest: bytes
+    """The digest of the manifest that needs the new object."""
+    created: bool
+    """Whether the new object was created."""
+    deleted_uid: str = ""
+    """The uid of the deleted object."""
+    why: str = ""
+    """The reason, for messages."""
+    old: LiveObject | None = field(default=None, compare=False, repr=False)
+    """The deleted object, if it held generated values: the new object gets them."""

@@ -26,7 +26,7 @@ from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.compression import Examples
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.reconcile.impersonation.reviews import AccountReviews
+from ssa_operator.reconcile.impersonation import AccountReviews
 from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.render_turns import RenderTurns
 from ssa_operator.reconcile.settings import ReconcileSettings

@@ -23,10 +23,9 @@ from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.kinds import ServedKind
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets
-from ssa_operator.reconcile.account_view import AccountView
 from ssa_operator.reconcile.child import Result
 from ssa_operator.reconcile.cluster_access import SharedCluster
-from ssa_operator.reconcile.impersonation.rules import account_of
+from ssa_operator.reconcile.impersonation import AccountView, account_of
 from ssa_operator.reconcile.long_steps import LongSteps
 from ssa_operator.reconcile.parent_records.rules import ParentRecords, read_parent_records
 from ssa_operator.reconcile.parent_state import ParentState

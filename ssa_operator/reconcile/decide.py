@@ -18,19 +18,16 @@ from collections.abc import Set as AbstractSet
 from typing import TypeAlias
 
 from ssa_operator.objects.annotations import APPLIED_EACH_TIME, ApplyPolicy
-from ssa_operator.reconcile.adoption import rules as adoption
-from ssa_operator.reconcile.apply_once import rules as apply_once
+from ssa_operator.reconcile import adoption, apply_once, ownership, shared_ownership
 from ssa_operator.reconcile.child import Child
 from ssa_operator.reconcile.feedback_loops import rules as feedback_loops
 from ssa_operator.reconcile.feedback_loops.change_bucket import ChangeBucket
 from ssa_operator.reconcile.field_conflicts import rules as field_conflicts
 from ssa_operator.reconcile.field_conflicts.history import ConflictHistory
 from ssa_operator.reconcile.observed import Observed
-from ssa_operator.reconcile.ownership import rules as ownership
 from ssa_operator.reconcile.recreate import rules as recreate
 from ssa_operator.reconcile.resync import rules as resync
 from ssa_operator.reconcile.resync.unchanged import ApplyRecord
-from ssa_operator.reconcile.shared_ownership import rules as shared_ownership
 
 
 def decide_step(observed: Observed, step: Child) -> Child:

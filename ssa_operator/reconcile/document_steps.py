@@ -17,7 +17,7 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest, ManifestError, Rules, group_kind, manifest
 from ssa_operator.objects.render_result import Document, Wait
 from ssa_operator.objects.shards import has_bucket_label
-from ssa_operator.reconcile.adoption.rules import follows_from_object
+from ssa_operator.reconcile.adoption import follows_from_object
 from ssa_operator.reconcile.child import Action, Child, FailureReason, refused_step
 from ssa_operator.reconcile.decide import decide_step
 from ssa_operator.reconcile.observed import ApplyScope, Observed

@@ -24,7 +24,7 @@ from ssa_operator.objects.render_result import StatusFields
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.failures import bug_message
 from ssa_operator.reconcile.finalization.stuck_deletions import removal_advice
-from ssa_operator.reconcile.impersonation.rules import refusal
+from ssa_operator.reconcile.impersonation import refusal
 from ssa_operator.reconcile.orphaning.rules import CHILDREN_STAY
 from ssa_operator.reconcile.parent_records.rules import unreadable_records_message
 from ssa_operator.reconcile.render_turns import let_renders_wait

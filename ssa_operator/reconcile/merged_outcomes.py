@@ -29,7 +29,7 @@ from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.prune.deletions import with_deletions
 from ssa_operator.reconcile.replicas.rules import ScalePaths, find_handover, with_handed_over
 from ssa_operator.reconcile.resync.unchanged import is_same_content
-from ssa_operator.reconcile.shared_ownership.rules import released_outcome, with_owners
+from ssa_operator.reconcile.shared_ownership import released_outcome, with_owners
 
 Path: TypeAlias = tuple[str, ...]
 """The names of fields and keys that lead to a value, without positions in lists."""

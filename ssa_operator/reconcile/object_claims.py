@@ -15,7 +15,7 @@ from ssa_operator.objects.annotations import ApplyPolicy
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.child import Child
-from ssa_operator.reconcile.nested_parents.ancestors import NO_ANCESTORS, Ancestors, OtherParent, ancestors
+from ssa_operator.reconcile.nested_parents import NO_ANCESTORS, Ancestors, OtherParent, ancestors
 from ssa_operator.reconcile.plan import Plan
 
 _NONE: frozenset[Identity] = frozenset()

@@ -23,14 +23,13 @@ from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import may_own
 from ssa_operator.objects.render_result import Rendered
-from ssa_operator.reconcile import promises
-from ssa_operator.reconcile.apply_once import rules as apply_once
+from ssa_operator.reconcile import apply_once, promises
 from ssa_operator.reconcile.child_needs import rendered_kinds
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.field_conflicts.requests import applied_children, observe_foreign_changes
 from ssa_operator.reconcile.field_conflicts.rules import observe_conflicts
-from ssa_operator.reconcile.kept_values.requests import restore_kept_values
-from ssa_operator.reconcile.nested_parents.ancestors import NO_ANCESTORS
+from ssa_operator.reconcile.kept_values import restore_kept_values
+from ssa_operator.reconcile.nested_parents import NO_ANCESTORS
 from ssa_operator.reconcile.observation import is_confidential, is_renewed, make_observed
 from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents
 from ssa_operator.reconcile.parent_records.lost_records import unknown_notice

@@ -17,11 +17,15 @@ from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.parent_settings import ParentSettings
 from ssa_operator.reconcile.child_memory import ChildMemories
-from ssa_operator.reconcile.finalization.deletion_cycles import CRD, NAMESPACE, KeptObjects, why_kept_unless_known
-from ssa_operator.reconcile.finalization.ending_namespaces import EndingNamespace
-from ssa_operator.reconcile.nested_parents.ancestors import NO_ANCESTORS, Ancestors
-from ssa_operator.reconcile.parent_records.rules import ParentRecords
-from ssa_operator.reconcile.render_history import RenderHistory
+from ssa_operator.reconcile.finalization.deletion_cycles import (
+    CRD,
+    NAMESPACE,
+    EndingNamespace,
+    KeptObjects,
+    why_kept_unless_known,
+)
+from ssa_operator.reconcile.nested_parents import NO_ANCESTORS, Ancestors
+from ssa_operator.reconcile.parent_records.rules import HeldPrune, ParentRecords
 
 
 class ApplyScope(StrEnum):
@@ -94,6 +98,23 @@ class ObservedParents(Struct, frozen=True, kw_only=True):
     def find(self, uid: str) -> Identity | None:
         """The parent with that uid, None where it is not known to exist."""
         return self.existing.get(uid) or self.in_other_shards.get(uid)
+
+
+class RenderHistory(Struct, frozen=True, kw_only=True):
+    """The template sets that rendered the parent, and what they rendered."""
+
+    digest: str = ""
+    """Names the template set of the last reconcile."""
+    rendered: frozenset[Identity] = frozenset()
+    """The children that this template set rendered, as far as they exist or are rendered now."""
+    applied_digest: str | None = None
+    """Names the template set that was last applied completely, None where this process has not done so yet."""
+    applied_children: frozenset[Identity] | None = None
+    """The children of that moment."""
+    held_prune: HeldPrune | None = None
+    """The prune that is held, also where it can't be recorded on the parent."""
+    successors: Mapping[Identity, frozenset[Identity]] = field(default_factory=dict)
+    """For a child that is no longer rendered, the children that must be ready before it is deleted."""
 
 
 class Observed(Struct, frozen=True, kw_only=True, dict=True):

@@ -21,10 +21,10 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets
 from ssa_operator.reconcile.child_memory import ChildMemories
 from ssa_operator.reconcile.child_needs import SettledNeeds
+from ssa_operator.reconcile.observed import RenderHistory
 from ssa_operator.reconcile.parent_records.lost_records import NO_NOTICE, RecordsNotice, RecordTexts
-from ssa_operator.reconcile.render_history import RenderHistory
 from ssa_operator.reconcile.resync.repeatable import RepeatableApply
-from ssa_operator.reconcile.retries.rules import Retries
+from ssa_operator.reconcile.retries import Retries
 from ssa_operator.reconcile.status.status_history import StatusHistory
 
 

@@ -31,8 +31,10 @@ from ssa_operator.objects.cluster_view import (
 )
 from ssa_operator.objects.identity import GroupKind, Identity, join_api_version
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.reconcile.account_view import AccountView
-from ssa_operator.reconcile.apply_once.rules import is_done
+from ssa_operator.objects.source_location import FieldPath
+from ssa_operator.reconcile.apply_once import is_done
+from ssa_operator.reconcile.impersonation import AccountView
+from ssa_operator.schema.optional_fields import is_optional
 
 
 class ParentView(Struct, frozen=True, kw_only=True, dict=True):
@@ -59,6 +61,8 @@ class ParentView(Struct, frozen=True, kw_only=True, dict=True):
     """What the account that the operator impersonates may read, None for the operator itself."""
     parent_schema: Body | None = None
     """The schema of the parent's CRD, None if there is none or it can't be read."""
+    schema_of: Callable[[str, str], Body | None] = lambda *_: None
+    """The schema of the CRD of a kind in an apiVersion, None if there is none or it can't be read."""
 
     @property
     def parent_lookup(self) -> Lookup:
@@ -141,6 +145,9 @@ class ParentView(Struct, frozen=True, kw_only=True, dict=True):
 
     def serves(self, kind: ApiKind, /) -> Availability:
         return self.lookups.served.serves(kind)
+
+    def may_lack(self, api_version: str, kind: str, path: FieldPath, /) -> bool:
+        return is_optional(api_version, kind, path, self.schema_of(api_version, kind))
 
     def random(self, below: int, /) -> int:
         return secrets.randbelow(below)

@@ -19,18 +19,16 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.render_result import Dependency, Document, Rendered
 from ssa_operator.objects.source_location import SourceLocation
-from ssa_operator.reconcile.apply_once import rules as apply_once
+from ssa_operator.reconcile import apply_once
 from ssa_operator.reconcile.child import Action, Child, refused_step
-from ssa_operator.reconcile.child_limit.rules import within_child_limit
+from ssa_operator.reconcile.child_limit import within_child_limit
 from ssa_operator.reconcile.decide import decide_step
 from ssa_operator.reconcile.document_steps import identity_of, step_for_document, step_for_wait
-from ssa_operator.reconcile.nested_parents.ancestors import NO_ANCESTORS
-from ssa_operator.reconcile.nested_parents.rules import within_depth
-from ssa_operator.reconcile.observed import Observed
+from ssa_operator.reconcile.nested_parents import NO_ANCESTORS, within_depth
+from ssa_operator.reconcile.observed import Observed, RenderHistory
 from ssa_operator.reconcile.ordering import order_steps
 from ssa_operator.reconcile.parent_records.rules import HeldPrune
 from ssa_operator.reconcile.prune.rules import plan_prune
-from ssa_operator.reconcile.render_history import RenderHistory
 
 
 class Plan(Struct, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 """What the promises about children learn from one reconcile for the next one, a child at a time.
 
 Promises:
+- A warning of the API server is shown once, as long as the child is rendered.
 - What became of a recreation, a refusal or a failed hook is remembered even if the reconcile fails later: a child that
   was deleted must come back, with its generated values.
 - A change of the parent or of its templates ends every feedback loop: what the user wants is applied at once.
@@ -16,7 +17,6 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.json_codec import NOTHING
-from ssa_operator.reconcile.api_warnings.rules import new_warnings
 from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.child_memory import NO_MEMORY, ChildMemories, ChildMemory
 from ssa_operator.reconcile.feedback_loops.rules import changes_after, names_after
@@ -119,4 +119,8 @@ def news(memories: ChildMemories, outcomes: tuple[Child, ...]) -> tuple[Child, .
 
 def _without_old(outcome: Child, row: ChildMemory) -> Child:
     logged = row.applied is not None and bool(row.applied.counted_version)
-    return replace(outcome, counted=outcome.counted and not logged, warnings=new_warnings(outcome.warnings, row.warned))
+    return replace(
+        outcome,
+        counted=outcome.counted and not logged,
+        warnings=tuple(each for each in outcome.warnings if each not in row.warned),
+    )

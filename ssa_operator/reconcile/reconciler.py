@@ -28,10 +28,10 @@ from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.executor import Outcomes, carry_out, diagnose, judge, learn
 from ssa_operator.reconcile.finalization.finalizer import finalize
 from ssa_operator.reconcile.idle_reports import idle_verdict, report_bug, report_forbidden, report_idle
-from ssa_operator.reconcile.kept_values.requests import delete_kept_values, obsolete_replicas
+from ssa_operator.reconcile.kept_values import delete_kept_values, obsolete_replicas
 from ssa_operator.reconcile.observe import observe
 from ssa_operator.reconcile.orphaning.requests import leave_children
-from ssa_operator.reconcile.owner_references.requests import renew_owner_references
+from ssa_operator.reconcile.owner_references import renew_owner_references
 from ssa_operator.reconcile.parent_records.lost_records import record_texts
 from ssa_operator.reconcile.parent_records.requests import (
     record_before_apply,
@@ -49,8 +49,7 @@ from ssa_operator.reconcile.secrets.redacted_report import redacted_outcomes
 from ssa_operator.reconcile.status.report import Report, make_report, make_suspicion_report
 from ssa_operator.reconcile.status.reporter import MakeReport, report_on_plan, scheduled, status_may_follow
 from ssa_operator.reconcile.status.requests import publish, publish_as_it_is, write_status
-from ssa_operator.reconcile.suspension.requests import report_suspended
-from ssa_operator.reconcile.suspension.rules import suspension_message
+from ssa_operator.reconcile.suspension import report_suspended, suspension_message
 
 
 class Reconciled(Struct, frozen=True, kw_only=True):

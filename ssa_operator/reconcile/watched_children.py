@@ -24,7 +24,7 @@ from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Rendered
 from ssa_operator.reconcile.act import run_all
-from ssa_operator.reconcile.adoption.rules import may_be_child
+from ssa_operator.reconcile.adoption import may_be_child
 from ssa_operator.reconcile.child_needs import (
     NamedObject,
     RecordedNeeds,

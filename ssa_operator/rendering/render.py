@@ -51,10 +51,10 @@ from ssa_operator.rendering.references import (
     resolve_wait_namespace,
 )
 from ssa_operator.rendering.values import limits
-from ssa_operator.rendering.values.secrecy import HIDDEN_ERROR, mark_error
+from ssa_operator.rendering.values.secrecy import HIDDEN_ERROR, mark_error, quotes_content
 from ssa_operator.rendering.values.template_text import RenderedText
 from ssa_operator.rendering.values.tracked_containers import drop_unknown, redact_status, strip_provenance
-from ssa_operator.rendering.values.tracked_values import AwaitedError, UnknownValue, untracked
+from ssa_operator.rendering.values.tracked_values import AwaitedError, UnknownValue, fields_of, provenance_of, untracked
 from ssa_operator.rendering.yaml.nodes import DocumentError, Node, SlotValues, find_location
 from ssa_operator.rendering.yaml.validation import dependencies_of, manifests, merge_dependencies
 
@@ -271,10 +271,35 @@ def _render_file(
         except Exception as error:  # noqa: BLE001 - any error of a template is a problem of that template
             if _holds_content(api):
                 mark_error(error)
-            return [_problem(error, templates, file, variables, api)]
+            problem = _problem(error, templates, file, variables, api)
+            return [_with_source(problem, error, templates, file, api)]
         finally:
             if api.generator:
                 api.generated_values.update(dict.fromkeys(api.generator.values))
+
+
+def _with_source(
+    problem: RenderProblem, error: Exception, templates: Templates, file: ManifestFile, api: TemplateAPI
+) -> RenderProblem:
+    """The problem with the fields of looked-up objects that the value at fault comes from, as a traced render knows."""
+    if api.traced or api.generator or problem.by_author or not provenance_of(error) or quotes_content(error):
+        return problem
+    traced = api.for_trace()
+    parent = traced.parent
+    variables = _traced_variables(_variables(templates, parent, traced), parent, traced)
+    try:
+        with set_within(kept_results, traced.kept):
+            nodes_of(templates, file, variables)
+    except Exception as again:  # noqa: BLE001 - it is compared with the error
+        same = (type(again), str(again)) == (type(error), str(error)) and not quotes_content(again)
+        fields = fields_of(provenance_of(again)) if same else ()
+        if fields and not any(each.query in traced.secret_queries for each in fields):
+            named = " and ".join(map(str, fields[:_SOURCES_SHOWN]))
+            return replace(problem, message=f"{problem.message}; the value comes from {named}")
+    return problem
+
+
+_SOURCES_SHOWN = 3
 
 
 def _with_origins(result: Result) -> Result:

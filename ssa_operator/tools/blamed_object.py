@@ -53,7 +53,7 @@ from ssa_operator.reconcile.secrets.content_fields import (
     replaced,
 )
 from ssa_operator.reconcile.secrets.redacted_report import redacted_outcomes
-from ssa_operator.reconcile.shared_ownership.rules import with_owners
+from ssa_operator.reconcile.shared_ownership import with_owners
 from ssa_operator.rendering.jinja.templates import SHARED
 from ssa_operator.rendering.yaml.to_yaml import scalar_text, yaml_lines
 from ssa_operator.tools.command_target import (

@@ -16,9 +16,8 @@ from ssa_operator.objects.render_result import Document, Rendered
 from ssa_operator.objects.source_location import FieldPath, SourceLocation
 from ssa_operator.reconcile.child import Action
 from ssa_operator.reconcile.child_memory import ChildMemories, ChildMemory
-from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents
+from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents, RenderHistory
 from ssa_operator.reconcile.plan import Plan
-from ssa_operator.reconcile.render_history import RenderHistory
 
 PARENT_UID = "11111111-0000-0000-0000-000000000000"
 OTHER_UID = "22222222-0000-0000-0000-000000000000"

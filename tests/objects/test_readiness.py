@@ -43,9 +43,9 @@ def body(kind: str, spec: dict[str, Any] | None = None, **status: Any) -> dict[s
     return {"apiVersion": api_version, "kind": name, "metadata": {}, "spec": spec or {}, "status": status}
 
 
-def stateful_set(**status: str) -> dict[str, Any]:
+def stateful_set(**status: Any) -> dict[str, Any]:
     """One that is done, but for these fields of its status."""
-    done = {"replicas": 1, "readyReplicas": 1, "currentRevision": "a", "updateRevision": "a"}
+    done = {"replicas": 1, "readyReplicas": 1, "updatedReplicas": 1, "currentRevision": "a", "updateRevision": "a"}
     return body("apps/v1 StatefulSet", {"replicas": 1}, observedGeneration=1, **done | status)
 
 
@@ -101,7 +101,13 @@ TABLE: list[tuple[str, dict[str, Any], ReadinessState, str]] = [
     ),
     (
         "a StatefulSet between two revisions",
-        stateful_set(updateRevision="b"),
+        stateful_set(updateRevision="b", updatedReplicas=0),
+        IN_PROGRESS,
+        "0 of 1 replicas updated",
+    ),
+    (
+        "a StatefulSet that goes back to its revision, with a pod of the other one",
+        stateful_set(updatedReplicas=0),
         IN_PROGRESS,
         "0 of 1 replicas updated",
     ),

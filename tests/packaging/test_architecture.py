@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.packaging.checkout import ROOT
@@ -86,6 +87,68 @@ def test_each_row_of_the_table_of_contributing_has_a_test() -> None:
     assert [test for test in rows if "`tests/" not in test and test != "a golden case"] == []
 
 
+IMPURE = {"asyncio", "aiohttp", "jinja2", "kubernetes", "logging", "os", "pathlib", "random", "secrets", "socket"} | {
+    "subprocess",
+    "time",
+    "uuid",
+    "yaml",
+}
+"""Modules with I/O, a clock, chance or a log."""
+
+_MECHANISMS = {
+    "context.measured_render",
+    "failures.log_bug",
+    "impersonation.AccountReviews.__init__",
+    "parent_view.ParentView.random",
+    "pod_failures.requests._log",
+    "render_turns.RenderTurns.__init__",
+    "render_turns.RenderTurns._count",
+    "shards.other_shards.OtherShards.__init__",
+    "status.event_requests.Recorder.__init__",
+    "status.event_requests.Recorder._failed",
+    "status.requests._log_dropped",
+    "status.requests.emit_events",
+}
+"""The functions that make locks, hold the event loop, log, or draw a number for a template."""
+
+
+def _impure_names(tree: ast.Module) -> set[str]:
+    """The names in a module that stand for something of these modules, and its loggers."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {each.asname or each.name for each in node.names if each.name.partition(".")[0] in IMPURE}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in IMPURE:
+            names |= {each.asname or each.name for each in node.names}
+        elif isinstance(node, ast.Assign) and "getLogger" in ast.unparse(node.value):
+            names |= {ast.unparse(each) for each in node.targets}
+    return names
+
+
+def _plain_functions(node: ast.AST, within: str) -> Iterator[tuple[str, ast.FunctionDef]]:
+    """The functions without `async`, outside of those with it, by their names."""
+    for each in ast.iter_child_nodes(node):
+        if isinstance(each, ast.FunctionDef):
+            yield f"{within}.{each.name}", each
+        elif isinstance(each, ast.ClassDef):
+            yield from _plain_functions(each, f"{within}.{each.name}")
+
+
+def test_a_plain_function_of_a_reconcile_decides_and_only_an_async_one_asks() -> None:
+    """It knows no I/O, clock, chance or log: all that it follows from is an argument."""
+    found, functions = set(), 0
+    for path in (PACKAGE / "reconcile").rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        impure, module = _impure_names(tree), path.relative_to(PACKAGE / "reconcile").with_suffix("").as_posix()
+        for name, function in _plain_functions(tree, module.replace("/", ".")):
+            functions += 1
+            used = {node.id for part in function.body for node in ast.walk(part) if isinstance(node, ast.Name)}
+            if used & impure:
+                found.add(name)
+    assert functions > 500
+    assert found == _MECHANISMS
+
+
 def test_a_command_has_options_and_its_work_is_elsewhere() -> None:
     """A class of a command's module is a format of its output, and none of its own functions touches the cluster."""
     for path in PACKAGE.glob("cli/*/*.py"):
@@ -103,6 +166,7 @@ def test_the_tests_of_a_room_are_in_the_folder_of_the_same_name() -> None:
     tests = ROOT / "tests"
     folders = {path.parent.relative_to(tests).as_posix() for path in tests.rglob("test_*.py")}
     rooms = {path.parent.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("__init__.py")}
-    assert folders - rooms == NO_ROOMS
+    modules = {path.relative_to(PACKAGE).with_suffix("").as_posix() for path in PACKAGE.rglob("*.py")}
+    assert folders - rooms - modules == NO_ROOMS
     promises = {room for room in rooms if room.startswith("reconcile/")}
     assert promises - folders == set()

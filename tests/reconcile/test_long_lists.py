@@ -17,12 +17,12 @@ from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.merge_keys import MERGE_KEYS, IndexedBody, ListIndex
 from ssa_operator.objects.messages import NEAR_LENGTH, near_names
 from ssa_operator.objects.status_diff import differs
-from ssa_operator.reconcile.adoption.rules import adopt_fields_patch, without_former_fields
+from ssa_operator.reconcile.adoption import adopt_fields_patch, without_former_fields
 from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.field_changes import field_changes, left_fields
 from ssa_operator.reconcile.field_conflicts.rules import find_field_changes
 from ssa_operator.reconcile.merged_outcomes import merged
-from ssa_operator.reconcile.secrets.masked_object import Mask
+from ssa_operator.reconcile.secrets.content_fields import Mask
 from ssa_operator.schema.schema_validation import validate
 from ssa_operator.tools.plan.object_changes import object_changes
 from tests.instruction_counts import is_linear

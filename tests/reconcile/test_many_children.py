@@ -14,10 +14,9 @@ from ssa_operator.objects.dependency_graph import graph
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.render_result import Dependency, Rendered, RenderProblem, StatusFields
 from ssa_operator.reconcile.child import Child, Result
-from ssa_operator.reconcile.observed import Observed
+from ssa_operator.reconcile.observed import Observed, RenderHistory
 from ssa_operator.reconcile.ordering import inputs_changed
 from ssa_operator.reconcile.plan import Plan, make_plan, render_history_after
-from ssa_operator.reconcile.render_history import RenderHistory
 from ssa_operator.reconcile.status.previous_status import KEPT_UNTIL, reported_successors
 from ssa_operator.reconcile.status.report import make_report
 from tests.instruction_counts import is_linear

@@ -26,7 +26,7 @@ from ssa_operator.objects.render_result import (
     WaitTarget,
 )
 from ssa_operator.objects.source_location import SourceLocation
-from ssa_operator.reconcile.apply_once.rules import FinalState, OnceRecord
+from ssa_operator.reconcile.apply_once import FinalState, OnceRecord
 from ssa_operator.reconcile.child import Action, Child, FailureReason, Result
 from ssa_operator.reconcile.finalization.rules import DeletionContext, make_finalization
 from ssa_operator.reconcile.ordering import depths, inputs_changed, stages, waiting_outcome

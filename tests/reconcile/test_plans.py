@@ -17,10 +17,9 @@ from ssa_operator.objects.render_result import StatusFields
 from ssa_operator.reconcile import promises
 from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.child_memory import ChildMemories
-from ssa_operator.reconcile.observed import ApplyScope, Observed
+from ssa_operator.reconcile.observed import ApplyScope, Observed, RenderHistory
 from ssa_operator.reconcile.parent_records.rules import ParentRecords, parent_records_body, read_parent_records
 from ssa_operator.reconcile.plan import Plan, make_plan, render_history_after
-from ssa_operator.reconcile.render_history import RenderHistory
 from ssa_operator.reconcile.status.report import make_report
 from tests.objects.example_objects import OTHER_UID, child, config_map, observed, parent, rendered
 

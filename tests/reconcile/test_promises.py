@@ -6,10 +6,9 @@ from msgspec.structs import fields, replace
 
 from ssa_operator.reconcile import promises
 from ssa_operator.reconcile.child import Action, Child, Result
-from ssa_operator.reconcile.child_memory import NO_MEMORY, ChildMemories, ChildMemory
+from ssa_operator.reconcile.child_memory import NO_MEMORY, ChildMemories, ChildMemory, Recreation
 from ssa_operator.reconcile.feedback_loops.change_bucket import CAPACITY, REFILL, ChangeBucket
 from ssa_operator.reconcile.pod_failures.rules import PodCheck
-from ssa_operator.reconcile.recreate.recreation import Recreation
 from ssa_operator.reconcile.resync.unchanged import apply_record
 from tests.objects.example_objects import child, config_map, config_map_identity, made
 

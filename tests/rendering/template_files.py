@@ -24,8 +24,10 @@ from ssa_operator.objects.cluster_view import (
 )
 from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.objects.render_result import Document, Rendered, StatusFields
+from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.rendering.jinja.templates import Templates
 from ssa_operator.rendering.render import render, render_status, render_traced
+from ssa_operator.schema.optional_fields import is_optional
 
 FOLDER = "echoes.example.com"
 
@@ -110,6 +112,9 @@ class FakeClusterView:
         if kind in self.unknown_kinds:
             return Unknown("its API is in an upgrade")
         return kind in BUILT_IN_KINDS or kind in self.custom_kinds
+
+    def may_lack(self, api_version: str, kind: str, path: FieldPath, /) -> bool:
+        return is_optional(api_version, kind, path)
 
     def random(self, below: int, /) -> int:
         return next(self.random_numbers) % below

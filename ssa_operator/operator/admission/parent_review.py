@@ -27,7 +27,7 @@ from ssa_operator.operator.admission.rules import AdmissionRequest, is_judged, n
 from ssa_operator.operator.operator import Operator
 from ssa_operator.reconcile.child import FailureReason
 from ssa_operator.reconcile.child_needs import named_objects, rendered_kinds
-from ssa_operator.reconcile.impersonation.rules import refusal
+from ssa_operator.reconcile.impersonation import refusal
 from ssa_operator.reconcile.observation import is_confidential, make_observed
 from ssa_operator.reconcile.observed import ObservedChildren
 from ssa_operator.reconcile.parent_state import Parents

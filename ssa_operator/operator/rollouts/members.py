@@ -11,7 +11,7 @@ from ssa_operator.operator.rollouts.rules import Member
 from ssa_operator.reconcile.parent_records.rules import NO_REVISION, read_parent_records
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.reconcile.status.conditions import live_condition
-from ssa_operator.reconcile.suspension.rules import is_suspended
+from ssa_operator.reconcile.suspension import is_suspended
 from ssa_operator.rendering.folder.loaded_folders import Folder
 
 

@@ -20,7 +20,7 @@ from ssa_operator.reconcile.finalization.requests import (
 )
 from ssa_operator.reconcile.finalization.rules import Finalization
 from ssa_operator.reconcile.idle_reports import deleting, report_existing_children
-from ssa_operator.reconcile.impersonation.reviews import ANSWER_LIFETIME
+from ssa_operator.reconcile.impersonation import ANSWER_LIFETIME
 from ssa_operator.reconcile.observe import observe
 from ssa_operator.reconcile.orphaning.requests import leave_children, read_children_stay, release_children
 from ssa_operator.reconcile.orphaning.rules import undecided_message

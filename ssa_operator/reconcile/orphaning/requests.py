@@ -29,11 +29,11 @@ from ssa_operator.reconcile.finalization.requests import ending_namespaces
 from ssa_operator.reconcile.idle_reports import deleting, report_existing_children
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.orphaning.rules import CHILDREN_STAY, children_stay, proof_of_deletion
-from ssa_operator.reconcile.owner_references.rules import orphan_patch
+from ssa_operator.reconcile.owner_references import orphan_patch
 from ssa_operator.reconcile.parent_records.requests import read_again, save_parent_records
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.render_turns import let_renders_wait
-from ssa_operator.reconcile.shared_ownership.rules import leave_patch
+from ssa_operator.reconcile.shared_ownership import leave_patch
 from ssa_operator.reconcile.status.events import children_orphaned
 from ssa_operator.reconcile.status.report import Report
 

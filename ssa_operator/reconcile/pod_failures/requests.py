@@ -4,8 +4,9 @@ the Events of one object: of the workload if it lacks pods, or of a pod that isn
 Promises:
 - Pods and Events are listed only for a child that has been unready for a while: one list of each at most.
 - A reconcile checks at most CHECKS_LIMIT children. The others follow after a while.
-- If pods can't be listed, because a permission is missing or the API server is unreachable, no cause is reported and no
-  verdict changes.
+- The operator never watches Events. It lists those of one object, by its uid, in one request.
+- If pods or Events can't be listed, no cause is reported and no verdict changes. A missing permission to list Events is
+  logged once for each namespace.
 """
 
 from __future__ import annotations
@@ -13,10 +14,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
+import msgspec
 from msgspec.structs import replace
 
-from ssa_operator.kube.api.discovery import REQUEST_ERRORS
-from ssa_operator.objects.identity import Identity
+from ssa_operator.kube.api import request as calls
+from ssa_operator.kube.api.discovery import REQUEST_ERRORS, UnknownKind
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.json_codec import decoder
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.child import Child, Result
 from ssa_operator.reconcile.child_memory import ChildMemories
@@ -32,8 +38,13 @@ from ssa_operator.reconcile.pod_failures.rules import (
     selector,
     unready_pod,
 )
-from ssa_operator.reconcile.pod_failures.workload_event_requests import event_cause_of
-from ssa_operator.reconcile.pod_failures.workload_events import lacks_pods
+from ssa_operator.reconcile.pod_failures.workload_events import (
+    CLUSTER_SCOPED,
+    ObjectEvents,
+    event_cause,
+    events_selector,
+    lacks_pods,
+)
 
 log = logging.getLogger("ssa_operator")
 
@@ -96,3 +107,43 @@ async def _pods(live: LiveObject, reconcile: Reconcile) -> Sequence[LiveObject]:
         log.debug("the pods of %s can't be listed: %s", live.identity, error)
         return ()
     return pods
+
+
+log = logging.getLogger("ssa_operator")
+
+EVENT = GroupKind("", "Event")
+
+LIMIT = 500
+"""The most Events that are read of one object. Its controller aggregates them, so there are only a few."""
+
+_NAMESPACES = 1000
+"""The most namespaces whose missing permission is remembered."""
+
+_decode = decoder(ObjectEvents)
+
+
+async def event_cause_of(live: LiveObject, reconcile: Reconcile, reported: str) -> str:
+    """Why an object isn't ready, by its newest Warning Event; '' if that is unknown. `reported` is the cause that was
+    found before.
+    """
+    namespace = live.identity.namespace or CLUSTER_SCOPED
+    try:
+        resource = await reconcile.cluster.children.resource(EVENT, "v1")
+        scope = calls.Scope(resource, namespace, field_selector=events_selector(live))
+        response = await reconcile.client.send(calls.list_page(scope, limit=LIMIT))
+        return event_cause(_decode(response.body).items or (), reported)
+    except (ApiError, CredentialsError, UnknownKind, msgspec.DecodeError) as error:
+        _log(error, namespace, reconcile)
+    return ""
+
+
+def _log(error: Exception, namespace: str, reconcile: Reconcile) -> None:
+    where, known = (reconcile.account, namespace), reconcile.cluster.without_events
+    is_forbidden = isinstance(error, ApiError) and error.forbidden
+    if not is_forbidden or where in known:
+        log.debug("the Events of an object in %s can't be listed: %s", namespace, error)
+        return
+    if len(known) < _NAMESPACES:
+        known.add(where)
+        who = reconcile.account or "the operator"
+        log.warning("%s: %s may not list events, so no status quotes why an object isn't ready", namespace, who)

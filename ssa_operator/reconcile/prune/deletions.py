@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ssa_operator.objects.identity import Identity
 from ssa_operator.reconcile.child import Child, Result
 from ssa_operator.reconcile.plan import Plan
-from ssa_operator.reconcile.shared_ownership.rules import released_outcome
+from ssa_operator.reconcile.shared_ownership import released_outcome
 
 _FOR_NOW = (Result.UNCHANGED, Result.WAITING)
 

@@ -31,6 +31,7 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.source_location import SourceLocation, parse_field
 from ssa_operator.reconcile.child import Child, FailureReason, Result, waiting_outcome
+from ssa_operator.reconcile.child_memory import Recreation
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.failures import (
     causes_text,
@@ -39,10 +40,9 @@ from ssa_operator.reconcile.failures import (
     location_of_error,
     refusals_of,
 )
-from ssa_operator.reconcile.immutable_fields.rules import changed_field, immutable_fields
-from ssa_operator.reconcile.kept_values.requests import keep_replicas, keep_values
+from ssa_operator.reconcile.immutable_fields import changed_field, immutable_fields
+from ssa_operator.reconcile.kept_values import keep_replicas, keep_values
 from ssa_operator.reconcile.prune.requests import why_outdated
-from ssa_operator.reconcile.recreate.recreation import Recreation
 from ssa_operator.reconcile.recreate.rules import (
     ANNOTATION,
     CLAIM,

@@ -18,12 +18,12 @@ from ssa_operator.objects.compression import Examples, compress, decompress
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
-from ssa_operator.reconcile.adoption.rules import only_to_known
+from ssa_operator.reconcile.adoption import only_to_known
 from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.child_memory import ChildMemories
 from ssa_operator.reconcile.observed import ApplyScope
 from ssa_operator.reconcile.plan import Plan
-from ssa_operator.reconcile.shared_ownership.rules import with_owners
+from ssa_operator.reconcile.shared_ownership import with_owners
 
 SIZE_LIMIT = 64 * 1024
 """Bytes of a parent's manifests, which are compressed, at most."""

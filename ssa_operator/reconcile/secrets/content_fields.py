@@ -11,11 +11,17 @@ Promises:
   that are no children: it may be content. All else is shown.
 - If an object holds content, messages in its status and its annotation `last-applied-configuration` are hidden, because
   they may quote it.
+- Hashes of two fields or two objects reveal nothing about each other, and nothing about a value without the salt.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -265,3 +271,28 @@ def _matching(body: Any, root: _Pattern) -> Iterator[FieldPath]:
                 if name is None:
                     below = [pattern for each in patterns for pattern in each.below.values()]
                 found.append(((*path, at), item, below))
+
+
+_HASH_BYTES = 4
+
+HASH = re.compile(r"\(hash [0-9a-f]{8}\)")
+"""The placeholder for a hidden value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mask:
+    """Replaces the content of Secrets by hashes."""
+
+    salt: bytes = field(repr=False)
+    """Makes the hashes of one run differ from those of any other."""
+
+    def masked(self, body: Mapping[str, Any], hidden: HiddenPaths) -> dict[str, Any]:
+        """An object with hashes in place of its hidden fields."""
+        metadata = body.get("metadata") or {}
+        names = (body.get("apiVersion"), body.get("kind"), metadata.get("namespace"), metadata.get("name"))
+        return replaced(body, hidden, partial(self._hashed, names))
+
+    def _hashed(self, of: tuple[Any, ...], path: FieldPath, value: Any) -> str:
+        text = json.dumps([*of, path, value], sort_keys=True, default=str)
+        digest = hashlib.blake2b(text.encode(errors="replace"), digest_size=_HASH_BYTES, key=self.salt)
+        return f"(hash {digest.hexdigest()})"

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from ssa_operator.kube.api.client import Client
 from ssa_operator.objects.shards import Shard
-from ssa_operator.reconcile.nested_parents.ancestors import OtherParent
+from ssa_operator.reconcile.nested_parents import OtherParent
 from ssa_operator.reconcile.parent_state import Parents
 
 REMEMBERED_SECONDS = 10.0

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.reconcile.nested_parents.ancestors import OtherParent
+from ssa_operator.reconcile.nested_parents import OtherParent
 from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.shards.other_shards import OtherShards

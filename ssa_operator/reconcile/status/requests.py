@@ -32,7 +32,7 @@ from ssa_operator.objects.render_result import StatusFields
 from ssa_operator.objects.status_diff import differs
 from ssa_operator.reconcile.child import Result
 from ssa_operator.reconcile.current_reconcile import Reconcile
-from ssa_operator.reconcile.impersonation.reviews import ANSWER_LIFETIME
+from ssa_operator.reconcile.impersonation import ANSWER_LIFETIME
 from ssa_operator.reconcile.parent_records.lost_records import NO_NOTICE
 from ssa_operator.reconcile.parent_state import ParentState
 from ssa_operator.reconcile.status.author_status import AuthorStatus, undeclared_fields
@@ -46,8 +46,13 @@ from ssa_operator.reconcile.status.report import (
     with_records_notice,
     with_revision,
 )
-from ssa_operator.reconcile.status.status_conflicts import conflict_message
-from ssa_operator.reconcile.status.status_history import after_match, after_write, next_status_at, observe_status
+from ssa_operator.reconcile.status.status_history import (
+    after_match,
+    after_write,
+    conflict_message,
+    next_status_at,
+    observe_status,
+)
 from ssa_operator.reconcile.status.truncated_status import fitting, truncate
 from ssa_operator.schema.crd_schema import MISFIT, declared
 

@@ -85,7 +85,6 @@ class TemplateAPI:
         "_lookups",
         "_metadata",
         "_no_wait",
-        "_parent",
         "_ready_when",
         "_reused_values",
         "again_at",
@@ -100,6 +99,7 @@ class TemplateAPI:
         "kept",
         "live_reads",
         "objects_with_generated_values",
+        "parent",
         "read_unready",
         "secret_queries",
         "secrets",
@@ -147,7 +147,7 @@ class TemplateAPI:
         """The children whose readiness the templates depend on."""
         self.warnings: dict[TemplateWarning, Question] = {}
         """The Events that templates emit with `warn`, each with the query that found its object."""
-        self._parent = parent
+        self.parent = parent
         self._no_wait = no_wait
         self._ready_when = ready_when or {}
         self._done: set[Query] = set()
@@ -167,6 +167,12 @@ class TemplateAPI:
         self.file_provenance.clear()  # all values of the render have this list
         self.generator: ValueGenerator | None = None
         """The generated values of the file in progress, None if it has none."""
+
+    def for_trace(self) -> TemplateAPI:
+        """One for a traced render of the same parent."""
+        return TemplateAPI(
+            self.cluster, self.parent, self._lenient, self._no_wait, traced=True, ready_when=self._ready_when
+        )
 
     def functions(self) -> dict[str, Callable[..., Any]]:
         """The functions that templates call, one for each name in CLUSTER_FUNCTIONS."""
@@ -428,9 +434,9 @@ class TemplateAPI:
                 "warn: an Event shows no Secret's content; write a reason and a message that don't contain it, and put "
                 "a file that writes it as text apart from this one"
             )
-        if object is self._parent:
-            query: Question = _parent_query(self._parent)
-            body: Any = self._parent
+        if object is self.parent:
+            query: Question = _parent_query(self.parent)
+            body: Any = self.parent
         else:
             source, body = _answer_of(object, "warn", "warn(lookup('v1', 'ConfigMap', name), reason, message)")
             query = source.query
@@ -517,6 +523,7 @@ class TemplateAPI:
             live=live,
             secrecy=Secrecy.NONE if isinstance(query, ApiKind) else _secrecy(query.kind, body),
             secret_queries=self.secret_queries,
+            may_lack=self.cluster.may_lack,
         )
 
     def _count_lookup(self, query: Query) -> None:

@@ -100,6 +100,8 @@ class Provenance(Struct, frozen=True, eq=False, kw_only=True):
     """For a provenance of the whole file: whether content became text or a key without a provenance."""
     secret_queries: set[Question] = field(default_factory=set)
     """The queries of the render whose arguments are content; shared by all values."""
+    may_lack: Callable[[str, str, FieldPath], bool] = lambda *_: False
+    """Whether the schema of a kind calls a field optional."""
     _places: Places = field(default_factory=dict)
     """Where each mapping and list is in the answer, once that was asked."""
 
@@ -149,7 +151,7 @@ def _unknown_result() -> Any:
 class UnknownValue(Missing):
     """A value that the cluster does not have yet."""
 
-    __slots__ = ("awaited", "derived", "is_answer", "provenance")
+    __slots__ = ("awaited", "derived", "is_answer", "lacks", "provenance")
 
     def __init__(
         self,
@@ -159,11 +161,14 @@ class UnknownValue(Missing):
         name: str | None = None,
         is_answer: bool = False,
         derived: bool = False,
+        lacks: int = 0,
     ) -> None:
         """`is_answer`: it is the whole answer of a query, whose provenance is the last one. `derived`: it is computed
-        from awaited values, so that its fields aren't those of the awaited object.
+        from awaited values, so that its fields aren't those of the awaited object. `lacks`: the length of the path to
+        the outermost field that an existing object lacks.
         """
         super().__init__(None, obj, name)
+        self.lacks = lacks
         self.is_answer = is_answer
         self.derived = derived
         self.provenance = provenance
@@ -184,7 +189,29 @@ class UnknownValue(Missing):
         provenance = self.provenance if self.derived else _field_provenance(self.provenance, (name,))
         if self.derived or first.state:
             return UnknownValue(provenance, self.awaited, derived=self.derived)
-        return UnknownValue(provenance, [replace(first, field=(*first.field, name))])
+        return UnknownValue(provenance, [replace(first, field=(*first.field, name))], lacks=self.lacks)
+
+    def is_optional(self) -> bool:
+        """Whether it is a field that an object lacks, which exists and is ready, and whose schema calls it optional."""
+        if not self.lacks or self.derived or len(self.awaited) != 1:
+            return False
+        (target,) = self.awaited
+        if target.state or target.hidden:
+            return False
+        for source in self.provenance:
+            version = getattr(source.query, "api_version", None) or _version_of(source.answer)
+            if source.query.kind == target.query.kind and isinstance(version, str):
+                return source.may_lack(version, target.query.kind, target.field[: self.lacks])
+        return False
+
+    def _is_false(self, *_: Any) -> bool:
+        """A missing field that is optional is false, and has nothing in it. Raises AwaitedError for any other one."""
+        if not self.lenient:
+            if not self.is_optional():
+                raise AwaitedError(self)
+            for source in self.provenance:
+                source.file_provenance.append(source)
+        return False
 
     def field_named_by(self, key: TrackedValue) -> UnknownValue:
         """The field with the name that a value of the cluster gives; a Secret's content is never shown as a name."""
@@ -220,7 +247,7 @@ class UnknownValue(Missing):
 
     _fail = _fail_with_undefined_error = __call__ = __str__ = _raise_awaited()
     __int__ = __float__ = __complex__ = __index__ = _raise_awaited()
-    __bool__ = __contains__ = _raise_awaited(lambda: False)
+    __bool__ = __contains__ = _is_false  # type: ignore[assignment]  # a missing field of the parent is never false
     __len__ = _raise_awaited(lambda: 0)
     __iter__ = _raise_awaited(lambda: iter(()))
     __getitem__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __pos__ = __neg__ = _unknown_result()
@@ -569,6 +596,17 @@ def provenance_of(error: Exception) -> tuple[Provenance, ...]:
     return found
 
 
+def fields_of(provenance: Iterable[Provenance]) -> tuple[WaitTarget, ...]:
+    """The fields of looked-up objects that a traced value comes from."""
+    return tuple(
+        dict.fromkeys(
+            _awaited_field(source, source.path)
+            for source in provenance
+            if source.path and not (source.of_parent or source.local)
+        )
+    )
+
+
 def _mark(error: Exception, provenance: tuple[Provenance, ...]) -> None:
     setattr(error, _READ, provenance)
     if any(source.secrecy is not Secrecy.NONE for source in provenance):
@@ -670,7 +708,12 @@ def _missing_as_unknown(found: Missing, provenance: tuple[Provenance, ...]) -> M
     unknown = _missing_in_answer(owner, path, provenance)
     if unknown is None:
         unknown = UnknownValue(provenance, [_awaited_field(provenance[0], path)])
-    return UnknownValue(unknown.provenance, unknown.awaited, owner, name)
+    lacks = len(unknown.awaited[0].field) - len(found.below)
+    return UnknownValue(unknown.provenance, unknown.awaited, owner, name, lacks=lacks)
+
+
+def _version_of(answer: Any) -> Any:
+    return answer.get("apiVersion") if isinstance(answer, Mapping) else None
 
 
 def _missing_in_answer(owner: Any, path: FieldPath, provenance: tuple[Provenance, ...]) -> UnknownValue | None:

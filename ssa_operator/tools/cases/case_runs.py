@@ -20,8 +20,7 @@ from msgspec import Struct
 
 from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.operator.process.streams import CommandError, writing
-from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT, ContentFields, hidden_in_manifest
-from ssa_operator.reconcile.secrets.masked_object import Mask
+from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT, ContentFields, Mask, hidden_in_manifest
 from ssa_operator.rendering.folder.contained_files import remove, write_bytes
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.folder.loaded_folders import NO_INSTALLATION, Sources, load_all

@@ -17,7 +17,7 @@ from jinja2 import nodes
 
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.render_result import Document
-from ssa_operator.reconcile.nested_parents.ancestors import chain
+from ssa_operator.reconcile.nested_parents import chain
 from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS
 from ssa_operator.tools.findings.findings import Finding
 from ssa_operator.tools.offline.offline_cluster import OfflineParent

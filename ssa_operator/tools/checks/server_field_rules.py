@@ -24,7 +24,8 @@ from typing import Any, NamedTuple
 
 from ssa_operator.objects.annotations import PREFIX, ApplyPolicy, Reference
 from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
-from ssa_operator.objects.manifest import SERVER_OWNED
+from ssa_operator.objects.live_object import MANAGER
+from ssa_operator.objects.manifest import MANAGED_BY_LABEL, SERVER_OWNED
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import FieldPath, value_at
 from ssa_operator.tools.findings.findings import Finding, field_finding
@@ -193,6 +194,10 @@ def _check(document: Document, chosen: frozenset[str]) -> Iterator[Finding]:
     for path in ([("status",)] if _has_content(body.get("status")) else []) + dropped:
         message = "is written by the control plane, and the operator drops it"
         yield field_finding(document, "server-field", path, message, "remove it")
+    label: FieldPath = ("metadata", "labels", MANAGED_BY_LABEL)
+    if value_at(body, label) not in (None, MANAGER):
+        message = f"is the operator's label: each child has {MANAGED_BY_LABEL}: {MANAGER}, whatever its template says"
+        yield field_finding(document, "server-field", label, message, "remove it")
     if document.reads_itself or is_applied_once(document):
         return
     for row in WRITTEN:

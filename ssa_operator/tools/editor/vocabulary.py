@@ -150,7 +150,7 @@ def _instruction(field: str, doc: str) -> Word:
 
 
 _PARENT_ANNOTATIONS = (
-    ("ssa_operator.reconcile.suspension.rules", "ANNOTATION"),
+    ("ssa_operator.reconcile.suspension", "ANNOTATION"),
     ("ssa_operator.reconcile.observation", "RECONCILE_AT"),
     ("ssa_operator.reconcile.orphaning.rules", "ANNOTATION"),
 )

@@ -420,7 +420,8 @@ CODES: Mapping[str, Code] = {
         title="a field that the API server or a controller writes",
         explanation=(
             "The manifest has a field that Kubernetes fills in each object, as what kubectl get prints. The operator "
-            "drops status and the server's fields of metadata. Any other one is of one object only, or a controller "
+            "drops status and the server's fields of metadata, and writes its own value of the label "
+            "app.kubernetes.io/managed-by. Any other one is of one object only, or a controller "
             "writes it again, and the operator reverts that with each resync. Remove the field."
         ),
     ),

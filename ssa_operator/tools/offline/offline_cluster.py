@@ -25,9 +25,10 @@ from ssa_operator.objects.cluster_view import OfflineClusterView
 from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
-from ssa_operator.objects.manifest import group_kind
+from ssa_operator.objects.manifest import ManifestError, fold_string_data, group_kind
 from ssa_operator.objects.messages import near_names
 from ssa_operator.objects.render_result import Document, Rendered, RenderProblem, StatusFields
+from ssa_operator.objects.secret_fields import is_secret
 from ssa_operator.objects.source_location import FieldPath, SourceLocation
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.reconcile.child import Child
@@ -43,6 +44,7 @@ from ssa_operator.rendering.folder.loaded_folders import Folder, Sources
 from ssa_operator.rendering.render import render, render_status
 from ssa_operator.schema.crd_schema import object_schema
 from ssa_operator.schema.field_errors import error_field
+from ssa_operator.schema.optional_fields import is_optional
 from ssa_operator.tools.offline.template_folders import CRDKind, as_served, cluster_scoped, custom_kinds, find_folder
 
 OFFLINE_UID = "00000000-0000-0000-0000-000000000000"
@@ -221,7 +223,8 @@ class OfflineCluster:
             custom_kinds=custom_kinds(self.kinds),
             namespace=body["metadata"].get("namespace", ""),
             children=self.children,
-            parent_schema=self._schema_of(body),
+            parent_schema=self._schema_of(body["apiVersion"], body["kind"]),
+            optional=lambda version, kind, path: is_optional(version, kind, path, self._schema_of(version, kind)),
         )
         rendered = render(folder, body, view, built_in_readiness=self.built_in_readiness)
         if verify:
@@ -235,10 +238,10 @@ class OfflineCluster:
             folder=folder, created=created, observed=observed, rendered=rendered, status=status, steps=steps
         )
 
-    def _schema_of(self, body: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """The schema of a parent's CRD in the version of the parent."""
-        known = self.kinds.get(GroupKind.of(body["apiVersion"], body["kind"]))
-        return None if known is None else object_schema(known.definition, split_api_version(body["apiVersion"])[1])
+    def _schema_of(self, api_version: str, kind: str) -> Mapping[str, Any] | None:
+        """The schema of a kind by its CRD, None if there is none."""
+        known = self.kinds.get(GroupKind.of(api_version, kind))
+        return None if known is None else object_schema(known.definition, split_api_version(api_version)[1])
 
     def _objects_beside(self, uid: str) -> Mapping[Identity, LiveObject]:
         """The objects, those of a case's children as children of the parent with this uid."""
@@ -281,13 +284,22 @@ def _identity_of(body: dict[str, Any]) -> Identity:
 def live_objects(
     documents: Iterable[Document], cluster_scoped: AbstractSet[GroupKind], namespace: str
 ) -> dict[Identity, LiveObject]:
-    """The objects of files as live objects. Raises CommandError if one occurs twice."""
+    """The objects of files as live objects: the `stringData` of Secrets is `data`. Raises CommandError if one occurs
+    twice, or has a value that is no text.
+    """
     found: dict[Identity, LiveObject] = {}
     for document in documents:
         metadata = {"uid": OFFLINE_UID, **document.body["metadata"]}
         if group_kind(document) not in cluster_scoped:
             metadata["namespace"] = metadata.get("namespace") or namespace
-        live = LiveObject.of({**document.body, "metadata": metadata})
+        body = {**document.body, "metadata": metadata}
+        if is_secret(body) and "stringData" in body:
+            body["data"] = dict(body.get("data") or {})
+            try:
+                fold_string_data(body)
+            except ManifestError as error:
+                raise CommandError(f"{document.location}: Secret {metadata['name']} {error}", code=2) from None
+        live = LiveObject.of(body)
         if live.identity in found:
             raise CommandError(f"{document.location}: {live.identity} is given twice", code=2)
         found[live.identity] = live

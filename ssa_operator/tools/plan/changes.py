@@ -27,8 +27,7 @@ from ssa_operator.operator.process.connection import Target
 from ssa_operator.reconcile.child import Child, Result
 from ssa_operator.reconcile.field_changes import ChangeCause, content
 from ssa_operator.reconcile.resync.unchanged import is_same_content
-from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT, hidden_in_live
-from ssa_operator.reconcile.secrets.masked_object import Mask
+from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT, Mask, hidden_in_live
 from ssa_operator.reconcile.secrets.redacted_report import redacted_finalization
 from ssa_operator.tools.offline.parent_documents import check_namespaces
 from ssa_operator.tools.offline.parent_files import FILE_MANAGER

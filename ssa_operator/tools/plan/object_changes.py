@@ -22,7 +22,7 @@ from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.merge_keys import IndexedBody
 from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets
 from ssa_operator.objects.source_location import SourceLocation
-from ssa_operator.reconcile.adoption.rules import former_managers
+from ssa_operator.reconcile.adoption import former_managers
 from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.field_changes import (
     ChangeCause,
@@ -36,11 +36,11 @@ from ssa_operator.reconcile.secrets.content_fields import (
     NO_CONTENT,
     ContentFields,
     HiddenPaths,
+    Mask,
     fields_of,
     hidden_in_live,
     hidden_in_manifest,
 )
-from ssa_operator.reconcile.secrets.masked_object import Mask
 from ssa_operator.reconcile.secrets.redacted_report import redacted_outcomes
 
 Body = Mapping[str, Any]

@@ -19,7 +19,7 @@ from ssa_operator.objects.messages import counted
 from ssa_operator.objects.secret_fields import HIDDEN
 from ssa_operator.reconcile.child import Result
 from ssa_operator.reconcile.field_changes import ChangeCause
-from ssa_operator.reconcile.secrets.masked_object import HASH
+from ssa_operator.reconcile.secrets.content_fields import HASH
 from ssa_operator.tools.plan.changes import STYLES, VERBS, ParentChanges, left_note, notes, object_data
 from ssa_operator.tools.plan.object_changes import ObjectChange
 from ssa_operator.tools.plan.planned_waves import PlannedWaves

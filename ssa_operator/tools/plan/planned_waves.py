@@ -9,7 +9,7 @@ from ssa_operator.objects.messages import counted
 from ssa_operator.objects.rollout_settings import RolloutSettings
 from ssa_operator.operator.rollouts.rules import WAVE_LIMIT, Member, canaries
 from ssa_operator.reconcile.child import Result
-from ssa_operator.reconcile.suspension.rules import is_suspended
+from ssa_operator.reconcile.suspension import is_suspended
 from ssa_operator.tools.plan.changes import ParentChanges
 
 

@@ -30,9 +30,10 @@ from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Rendered
 from ssa_operator.objects.secret_fields import is_secret
+from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.operator.preview import Planned, plan_observed
 from ssa_operator.operator.shared_informers import ParentError
-from ssa_operator.reconcile.apply_once import rules as apply_once
+from ssa_operator.reconcile import apply_once
 from ssa_operator.reconcile.child import Child
 from ssa_operator.reconcile.child_needs import named_objects, rendered_kinds
 from ssa_operator.reconcile.merged_outcomes import merged_outcomes
@@ -47,6 +48,7 @@ from ssa_operator.rendering.determinism import verified
 from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.rendering.render import render
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
+from ssa_operator.schema.optional_fields import is_optional
 from ssa_operator.tools.plan.snapshot_mask import SnapshotMask
 
 VERSION = 1
@@ -336,6 +338,9 @@ class _SnapshotView(Struct, frozen=True, kw_only=True):
         # A snapshot has no versions of kinds.
         group = split_api_version(kind.api_version)[0]
         return kind in BUILT_IN_KINDS or self.snapshot.kind(GroupKind(group, kind.kind)) is not None
+
+    def may_lack(self, api_version: str, kind: str, path: FieldPath, /) -> bool:
+        return is_optional(api_version, kind, path)
 
     def random(self, _: int, /) -> int:
         return 0

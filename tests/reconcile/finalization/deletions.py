@@ -15,7 +15,7 @@ from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.render_result import Dependency, Rendered, Wait, WaitTarget
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.reconcile.child import Action
-from ssa_operator.reconcile.finalization.ending_namespaces import EndingNamespace
+from ssa_operator.reconcile.finalization.deletion_cycles import EndingNamespace
 from ssa_operator.reconcile.finalization.rules import (
     DeletionContext,
     Finalization,

@@ -20,7 +20,7 @@ from ssa_operator.objects.render_result import Rendered
 from ssa_operator.reconcile.child import Action
 from ssa_operator.reconcile.finalization.deletion_cycles import CRD, NAMESPACE, may_wait_for_parents
 from ssa_operator.reconcile.finalization.rules import DeletionContext, Finalization, make_finalization
-from ssa_operator.reconcile.nested_parents.ancestors import Ancestors
+from ssa_operator.reconcile.nested_parents import Ancestors
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.plan import make_plan
 from tests.objects.example_objects import observed, parent, rendered

@@ -15,8 +15,8 @@ from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.auth import credentials
 from ssa_operator.operator.http import Server
+from ssa_operator.reconcile import impersonation as account_reviews
 from ssa_operator.reconcile.finalization import finalizer
-from ssa_operator.reconcile.impersonation import reviews as account_reviews
 from ssa_operator.reconcile.status import requests as status_requests
 from tests.cli.process import run
 from tests.devcluster.audit import own_requests

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.reconcile.kept_values.rules import obsolete_values, read_secret, secret_body, secret_identity
+from ssa_operator.reconcile.kept_values import obsolete_values, read_secret, secret_body, secret_identity
 from tests.objects.example_objects import child, config_map_identity, parent
 
 LIVE = child("a", managedFields=[{"manager": "ssa-operator", "operation": "Apply", "fieldsV1": {"f:data": {}}}])

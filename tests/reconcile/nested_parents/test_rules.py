@@ -9,7 +9,7 @@ from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import PARENT_UID_LABEL
 from ssa_operator.objects.parent_settings import MAX_DEPTH
 from ssa_operator.reconcile.child import Action, FailureReason
-from ssa_operator.reconcile.nested_parents.ancestors import Ancestors, ancestors
+from ssa_operator.reconcile.nested_parents import Ancestors, ancestors
 from ssa_operator.reconcile.plan import make_plan
 from tests.objects.example_objects import actions, child, config_map, observed, parent, rendered
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.reconcile.owner_references.rules import orphan_patch, owner_version_patch
+from ssa_operator.reconcile.owner_references import orphan_patch, owner_version_patch
 
 
 def owner(api_version: str, uid: str) -> dict[str, Any]:

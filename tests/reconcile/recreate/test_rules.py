@@ -16,8 +16,8 @@ from ssa_operator.objects.field_refusal import FieldRefusal
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest, ManifestError
 from ssa_operator.reconcile.child import Action
+from ssa_operator.reconcile.child_memory import Recreation
 from ssa_operator.reconcile.plan import make_plan
-from ssa_operator.reconcile.recreate.recreation import Recreation
 from ssa_operator.reconcile.recreate.rules import (
     grown_templates,
     growths,

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from ssa_operator.objects.compression import Examples
 from ssa_operator.objects.render_result import RenderProblem
 from ssa_operator.reconcile.child import Child, Result
+from ssa_operator.reconcile.child_memory import Recreation
 from ssa_operator.reconcile.field_conflicts.history import ConflictHistory, DatedChange, ForeignChange
 from ssa_operator.reconcile.observed import ApplyScope
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.plan import Plan, make_plan
-from ssa_operator.reconcile.recreate.recreation import Recreation
 from ssa_operator.reconcile.resync.repeatable import SIZE_LIMIT, repeatable_applies
 from ssa_operator.reconcile.resync.unchanged import apply_record
 from tests.objects.example_objects import child, config_map, config_map_identity, made, observed, rendered

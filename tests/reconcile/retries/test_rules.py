@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ssa_operator.reconcile.retries.rules import RetryBudget
+from ssa_operator.reconcile.retries import RetryBudget
 
 RATE = 10.0
 

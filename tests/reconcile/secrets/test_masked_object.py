@@ -9,8 +9,7 @@ from typing import Any
 from ssa_operator.objects.annotations import LAST_APPLIED
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
-from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT, HiddenPaths, hidden_in_live
-from ssa_operator.reconcile.secrets.masked_object import Mask
+from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT, HiddenPaths, Mask, hidden_in_live
 from ssa_operator.tools.plan.snapshot_mask import SnapshotMask, aligned
 
 WORD = "hunter2-hunter2"

@@ -11,7 +11,7 @@ import pytest
 from ssa_operator.kube.api.errors import Unreachable
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import PARENT_UID_LABEL
-from ssa_operator.reconcile.nested_parents.ancestors import Ancestors, OtherParent
+from ssa_operator.reconcile.nested_parents import Ancestors, OtherParent
 from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.shards.other_shards import OtherShards

@@ -15,7 +15,7 @@ from ssa_operator.objects.manifest import ManifestError
 from ssa_operator.objects.shared_record import OWNERS_ANNOTATION
 from ssa_operator.reconcile.child import Action, Child, FailureReason
 from ssa_operator.reconcile.plan import make_plan
-from ssa_operator.reconcile.shared_ownership.rules import (
+from ssa_operator.reconcile.shared_ownership import (
     leave_patch,
     owners_text,
     release_patch,

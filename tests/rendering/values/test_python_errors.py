@@ -97,7 +97,7 @@ def fault(expression: str) -> str:
     ],
 )  # fmt: skip
 def test_an_expression_that_fails_has_an_error_in_words_of_templates(expression: str, message: str) -> None:
-    assert fault(expression) == message
+    assert fault(expression).partition("; the value comes from ")[0] == message
 
 
 @pytest.mark.parametrize(

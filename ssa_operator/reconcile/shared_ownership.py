@@ -13,6 +13,7 @@ Promises:
 - A parent that is deleted without its children is no owner any more. An owner that this process doesn't know counts,
   because it may be a parent of another folder; the message says how a user ends that.
 - What a parent gives up while others own it counts as changed and not as pruned, in Events, in `plan` and in `diff`.
+- The owners in one process take turns. Owners in other processes are kept out by the resourceVersion of each write.
 
 How it works:
 All parents apply with one field manager, and the API server removes what an apply of this manager leaves out. So each
@@ -33,18 +34,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from ssa_operator.kube.api.discovery import REQUEST_ERRORS
+from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest, may_own
 from ssa_operator.objects.shared_record import OWNERS_ANNOTATION, SharedRecord
 from ssa_operator.objects.source_location import field_text, first_difference
-from ssa_operator.reconcile.child import Child, FailureReason, Result
+from ssa_operator.reconcile.child import Child, FailureReason, Result, waiting_outcome
 from ssa_operator.reconcile.observed import Observed, ObservedParents
+
+if TYPE_CHECKING:
+    from ssa_operator.reconcile.current_reconcile import Reconcile
 
 
 def with_owners(manifest: Manifest, live: LiveObject | None) -> Manifest:
@@ -224,3 +230,51 @@ def other_owners(live: LiveObject, uid: str, parents: ObservedParents) -> str:
     record = live.shared
     others = [] if record is None else list(record.others(uid))
     return owners_text(live, others, parents)
+
+
+OTHERS_TURN = "waits: another parent that shares it writes it, and the API server takes long to answer"
+
+
+async def record_vote(step: Child, uid: str, reconcile: Reconcile) -> LiveObject | None:
+    """Record on a shared object what its owner renders now. Returns the object as it is then. If it changed meanwhile,
+    its event requeues the parent, and any other failure leaves it to the next resync: the parent is in conflict anyway.
+    """
+    live = step.live
+    patch = None if live is None else vote_patch(live, uid, step.vote)
+    if live is None or patch is None or reconcile.cluster.dry_run:
+        return live
+    try:
+        resource = await reconcile.cluster.children.resource(live.identity.group_kind, live.version)
+        async with reconcile.cluster.children.shared_turn(step.identity, uid) as granted:
+            now = reconcile.cluster.children.of(uid).get(step.identity)
+            if not granted or now is None or now.resource_version != live.resource_version:
+                return live
+            return await _patched(live, patch, resource, reconcile)
+    except REQUEST_ERRORS:
+        return live
+
+
+async def release(step: Child, uid: str, resource: Resource, reconcile: Reconcile) -> LiveObject | Child:
+    """Give up an object that other parents share. Returns the outcome, or the object to delete if no other parent owns
+    it. Raises ApiError, `conflict` if it changed meanwhile.
+    """
+    live, identity = step.live, step.identity
+    async with reconcile.cluster.children.shared_turn(identity, uid, patient=reconcile.cluster.dry_run) as granted:
+        if not granted:
+            return waiting_outcome(step, live, OTHERS_TURN)
+        current = await reconcile.client.find(resource, identity.name, identity.namespace)
+        if current is None or live is None or current.uid != live.uid or not current.belongs_to(uid):
+            return step.ended(Result.PRUNED)
+        outcome, patch = released_outcome(step, current, uid), release_patch(current, uid)
+        if outcome is None or patch is None:
+            return current
+        if reconcile.cluster.dry_run:
+            return outcome
+        return replace(outcome, live=await _patched(current, patch, resource, reconcile))
+
+
+async def _patched(live: LiveObject, patch: bytes, resource: Resource, reconcile: Reconcile) -> LiveObject:
+    identity = live.identity
+    with reconcile.cluster.writing(identity):
+        written = await reconcile.client.merge_patch(resource, identity.namespace, identity.name, patch)
+        return reconcile.cluster.written(written)

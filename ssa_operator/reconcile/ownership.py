@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ssa_operator.reconcile.child import Child
 from ssa_operator.reconcile.observed import Observed
-from ssa_operator.reconcile.shared_ownership.rules import other_owners
+from ssa_operator.reconcile.shared_ownership import other_owners
 
 
 def belongs_to_other_parent(observed: Observed, step: Child) -> Child | None:

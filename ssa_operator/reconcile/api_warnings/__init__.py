@@ -1,1 +1,0 @@
-"""A warning of the API server is shown once."""

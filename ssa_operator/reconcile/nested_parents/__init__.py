@@ -1,1 +1,0 @@
-"""Parents that create parents stop at a limit, even across shards and after a restart."""

@@ -1,1 +1,0 @@
-"""An object belongs to one parent, and another parent doesn't apply it."""

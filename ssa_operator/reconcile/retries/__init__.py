@@ -1,1 +1,0 @@
-"""Failures are retried with growing delays."""

@@ -1,1 +1,0 @@
-"""A suspended parent is observed and reported, and nothing is applied or deleted."""
