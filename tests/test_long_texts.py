@@ -31,7 +31,7 @@ from ssa_operator.objects.scalars import amount, parse_duration
 from ssa_operator.objects.secret_fields import WHOLE
 from ssa_operator.objects.source_location import field_text, parse_field
 from ssa_operator.reconcile.failures import location_of_error
-from ssa_operator.reconcile.immutable_fields.rules import changed_field, immutable_fields
+from ssa_operator.reconcile.immutable_fields import changed_field, immutable_fields
 from ssa_operator.reconcile.recreate.rules import TrialManifest, refusal_is_about_trial
 from ssa_operator.rendering.jinja.filters import b64decode, k8s_name, later
 from ssa_operator.rendering.jinja.text_filters import bytes_of, from_json, from_yaml, regex_replace, regex_search

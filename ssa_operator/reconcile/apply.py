@@ -35,7 +35,7 @@ from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.managed_fields import has_owned_content
 from ssa_operator.objects.manifest import Manifest
-from ssa_operator.reconcile.adoption.rules import (
+from ssa_operator.reconcile.adoption import (
     adopt_fields_patch,
     depends_on_known,
     former_version_patch,
@@ -72,10 +72,11 @@ class Existing(Struct, frozen=True):
     live: LiveObject
 
 
-async def apply_shared(step: Child, uid: str, reconcile: Reconcile) -> Child | Existing | ImmutableChange:
+async def apply_shared(step: Child, reconcile: Reconcile) -> Child | Existing | ImmutableChange:
     """Apply the manifest of an object that several parents share, after the requests of its other owners in this
-    process. If one of these has changed the object, it is returned. `uid` is that of the parent.
+    process. If one of these has changed the object, it is returned.
     """
+    uid = reconcile.uid
     async with reconcile.cluster.children.shared_turn(step.identity, uid, patient=reconcile.cluster.dry_run) as granted:
         if not granted:
             return waiting_outcome(step, step.live, OTHERS_TURN)
@@ -308,9 +309,9 @@ async def _send(manifest: Manifest, body: bytes, resource: Resource, reconcile: 
     return await reconcile.client.apply(resource, identity.namespace, identity.name, body, options)
 
 
-async def prune(step: Child, uid: str, reconcile: Reconcile) -> Child:
-    """Delete the object of a step, if it is still the one that was planned for and other parents than that with this
-    uid don't share it. Raises REQUEST_ERRORS.
+async def prune(step: Child, reconcile: Reconcile) -> Child:
+    """Delete the object of a step, if it is still the one that was planned for and no other parents share it. Raises
+    REQUEST_ERRORS.
     """
     live = step.live
     assert live is not None
@@ -319,7 +320,7 @@ async def prune(step: Child, uid: str, reconcile: Reconcile) -> Child:
         if kept := await _kept_by_old_view(step, reconcile):
             return kept
         if live.shared is not None:
-            last = await release(step, uid, resource, reconcile)
+            last = await release(step, resource, reconcile)
             if isinstance(last, Child):
                 return last
             live = last

@@ -18,9 +18,7 @@ from collections.abc import Set as AbstractSet
 from typing import TypeAlias
 
 from ssa_operator.objects.annotations import APPLIED_EACH_TIME, ApplyPolicy
-from ssa_operator.reconcile import ownership, shared_ownership
-from ssa_operator.reconcile.adoption import rules as adoption
-from ssa_operator.reconcile.apply_once import rules as apply_once
+from ssa_operator.reconcile import adoption, apply_once, ownership, shared_ownership
 from ssa_operator.reconcile.child import Child
 from ssa_operator.reconcile.feedback_loops import rules as feedback_loops
 from ssa_operator.reconcile.feedback_loops.change_bucket import ChangeBucket

@@ -23,8 +23,7 @@ from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import may_own
 from ssa_operator.objects.render_result import Rendered
-from ssa_operator.reconcile import promises
-from ssa_operator.reconcile.apply_once import rules as apply_once
+from ssa_operator.reconcile import apply_once, promises
 from ssa_operator.reconcile.child_needs import rendered_kinds
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.field_conflicts.requests import applied_children, observe_foreign_changes

@@ -32,7 +32,7 @@ from ssa_operator.objects.cluster_view import (
 from ssa_operator.objects.identity import GroupKind, Identity, join_api_version
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.source_location import FieldPath
-from ssa_operator.reconcile.apply_once.rules import is_done
+from ssa_operator.reconcile.apply_once import is_done
 from ssa_operator.reconcile.impersonation import AccountView
 from ssa_operator.schema.optional_fields import is_optional
 

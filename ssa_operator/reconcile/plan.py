@@ -19,7 +19,7 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.render_result import Dependency, Document, Rendered
 from ssa_operator.objects.source_location import SourceLocation
-from ssa_operator.reconcile.apply_once import rules as apply_once
+from ssa_operator.reconcile import apply_once
 from ssa_operator.reconcile.child import Action, Child, refused_step
 from ssa_operator.reconcile.child_limit import within_child_limit
 from ssa_operator.reconcile.decide import decide_step

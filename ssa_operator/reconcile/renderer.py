@@ -39,8 +39,8 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.predicate import Predicate
 from ssa_operator.objects.render_result import ReconcileResult, Rendered, StatusFields
 from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets
-from ssa_operator.reconcile.adoption.rules import may_adopt
-from ssa_operator.reconcile.apply_once import rules as apply_once
+from ssa_operator.reconcile import apply_once
+from ssa_operator.reconcile.adoption import may_adopt
 from ssa_operator.reconcile.child_needs import NamedObject, named_objects
 from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.context import measured_render

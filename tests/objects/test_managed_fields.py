@@ -15,7 +15,7 @@ from ssa_operator.objects.json_codec import NESTING_LIMIT
 from ssa_operator.objects.live_object import MANAGER, LiveObject, OwnerReference
 from ssa_operator.objects.managed_fields import has_owned_content, managers_of
 from ssa_operator.objects.merge_keys import IndexedBody
-from ssa_operator.reconcile.adoption.rules import adopt_fields_patch, former_managers
+from ssa_operator.reconcile.adoption import adopt_fields_patch, former_managers
 from ssa_operator.reconcile.field_changes import field_changes, left_fields
 from ssa_operator.reconcile.field_conflicts.rules import find_field_changes
 

@@ -17,7 +17,7 @@ from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.merge_keys import MERGE_KEYS, IndexedBody, ListIndex
 from ssa_operator.objects.messages import NEAR_LENGTH, near_names
 from ssa_operator.objects.status_diff import differs
-from ssa_operator.reconcile.adoption.rules import adopt_fields_patch, without_former_fields
+from ssa_operator.reconcile.adoption import adopt_fields_patch, without_former_fields
 from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.field_changes import field_changes, left_fields
 from ssa_operator.reconcile.field_conflicts.rules import find_field_changes

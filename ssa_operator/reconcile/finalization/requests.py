@@ -1,5 +1,5 @@
-"""Reading the namespaces of children that can't be created, read or deleted, because the namespaces may be ending
-(reconcile.finalization.ending_namespaces), and what a parent lives in (reconcile.finalization.deletion_cycles).
+"""Reads the namespaces of children that can't be created, read or deleted, because the namespaces may be ending, and
+what a parent lives in (reconcile.finalization.deletion_cycles).
 
 Promises:
 - A namespace is read only if its end would end a wait, and with the operator's own permissions.
@@ -19,8 +19,7 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.act import run_all
 from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.cluster_access import SharedCluster
-from ssa_operator.reconcile.finalization.deletion_cycles import CRD, NAMESPACE
-from ssa_operator.reconcile.finalization.ending_namespaces import EndingNamespace, namespace_end
+from ssa_operator.reconcile.finalization.deletion_cycles import CRD, NAMESPACE, EndingNamespace, namespace_end
 from ssa_operator.reconcile.observed import Observed
 
 log = logging.getLogger("ssa_operator")

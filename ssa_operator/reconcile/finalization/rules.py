@@ -87,24 +87,19 @@ class Finalization(Struct, frozen=True, kw_only=True):
     """Whether an object can't be read, so that no event may end the wait."""
 
 
-class DeletionContext(Struct, frozen=True, kw_only=True):
-    """What the plan of a deletion depends on, beside the observed state."""
-
-    now: float
-    """Seconds since the epoch."""
-    home_is_ending: bool = False
-    """Whether what the parent, or one above it, lives in is being deleted."""
-
-
-def make_finalization(observed: Observed, rendered: Rendered, context: DeletionContext) -> Finalization:
-    """The plan of one reconcile; `rendered` is the whole render of the templates."""
+def make_finalization(
+    observed: Observed, rendered: Rendered, now: float, *, home_is_ending: bool = False
+) -> Finalization:
+    """The plan of one reconcile; `rendered` is the whole render of the templates, `now` in seconds since the epoch.
+    `home_is_ending`: whether what the parent, or one above it, lives in is being deleted.
+    """
     standing, rendered = rendered.without_hooks, rendered.finalizing
     unreadable = observed.children.unreadable
-    planned_hooks = plan_hooks(observed, rendered, context.now)
+    planned_hooks = plan_hooks(observed, rendered, now)
     hooks = planned_hooks.steps
     undone = [step for step in hooks if step.reason != DONE]
     hooks_done = not undone
-    deletions = _deletion_steps(observed, standing, hooks_done, {step.identity for step in hooks}, context)
+    deletions = _deletion_steps(observed, standing, hooks_done, {step.identity for step in hooks}, home_is_ending)
     to_delete = {step.identity for step in deletions}
     planned = {step.identity for step in hooks} | to_delete
     others = [
@@ -159,7 +154,7 @@ def _deletion_steps(
     standing: Rendered,
     hooks_done: bool,
     hooks: AbstractSet[Identity],
-    context: DeletionContext,
+    home_is_ending: bool,
 ) -> list[Child]:
     """A step for each object that must be deleted before the parent. An object that another one still needs is kept.
 
@@ -177,7 +172,7 @@ def _deletion_steps(
     recorded = [identity for wave in observed.records.waves for identity in wave if hooks_done or identity not in hooks]
     candidates = [each for each in dict.fromkeys([*recorded, *owned, *lost]) if not observed.why_kept(each)]
     steps = [step for identity in candidates if (step := _deletion_step(observed, identity))]
-    steps = [step for step in steps if not (context.home_is_ending and _may_wait_for_parents(step))]
+    steps = [step for step in steps if not (home_is_ending and _may_wait_for_parents(step))]
     if not hooks_done:
         return [_keep(step, _AFTER_HOOKS) for step in steps]
     earlier = _deleted_earlier(observed, [step.identity for step in steps], dependencies, linked)

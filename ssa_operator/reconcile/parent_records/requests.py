@@ -29,8 +29,7 @@ from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.json_codec import NOTHING, encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import may_own
-from ssa_operator.reconcile.apply_once import outcomes as once_outcomes
-from ssa_operator.reconcile.apply_once import rules as apply_once
+from ssa_operator.reconcile import apply_once
 from ssa_operator.reconcile.child import Action, Child, FailureReason, Result
 from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.current_reconcile import Reconcile
@@ -195,7 +194,7 @@ def _records_of(plan: Plan) -> ParentRecords:
         records, applied, plan.rendered.digest, waiting=_waiting_kinds(plan), has_children=has_children
     )
     if observed.records_lost:
-        records = once_outcomes.with_unknown(records, plan.steps, observed.parent)
+        records = apply_once.with_unknown(records, plan.steps, observed.parent)
     return replace(records, held_prune=plan.held_prune)
 
 
@@ -228,8 +227,8 @@ async def record_once(
     """Record on the parent the manifests that were applied once. A crash before that leads to another apply."""
     live, before = reconcile.parent.live, reconcile.records
     for outcome in outcomes:
-        if not once_outcomes.is_found(records, outcome) or await _exists(reconcile, outcome):
-            records = once_outcomes.record_outcome(records, outcome, live, now)
+        if not apply_once.is_found(records, outcome) or await _exists(reconcile, outcome):
+            records = apply_once.record_outcome(records, outcome, live, now)
     if records.once_records != before.once_records:
         reconcile.state = replace(reconcile.state, unrecorded_once=records.once_records)
         records = apply_once.trim_once_records(records, [outcome.identity for outcome in outcomes])
@@ -238,7 +237,7 @@ async def record_once(
         except (ApiError, ParentRecordsError) as error:
             if isinstance(error, ApiError) and not (error.forbidden or error.too_large):
                 raise
-            return tuple(once_outcomes.unrecorded_outcome(outcome, str(error)) for outcome in outcomes)
+            return tuple(apply_once.unrecorded_outcome(outcome, str(error)) for outcome in outcomes)
     if reconcile.state.unrecorded_once:
         reconcile.state = replace(reconcile.state, unrecorded_once={})
     return outcomes

@@ -40,7 +40,7 @@ from ssa_operator.reconcile.failures import (
     location_of_error,
     refusals_of,
 )
-from ssa_operator.reconcile.immutable_fields.rules import changed_field, immutable_fields
+from ssa_operator.reconcile.immutable_fields import changed_field, immutable_fields
 from ssa_operator.reconcile.kept_values import keep_replicas, keep_values
 from ssa_operator.reconcile.prune.requests import why_outdated
 from ssa_operator.reconcile.recreate.rules import (

@@ -32,10 +32,10 @@ from ssa_operator.objects.json_codec import encode, mapping
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.manifest import NEVER_RECREATED, Manifest
 from ssa_operator.objects.scalars import amount
-from ssa_operator.reconcile.adoption.rules import was_left_by_former
+from ssa_operator.reconcile.adoption import was_left_by_former
 from ssa_operator.reconcile.child import Child
 from ssa_operator.reconcile.child_memory import ChildMemories, Recreation
-from ssa_operator.reconcile.immutable_fields.rules import is_about_name
+from ssa_operator.reconcile.immutable_fields import is_about_name
 from ssa_operator.reconcile.observed import Observed
 
 ANNOTATION = f"{PREFIX}recreate"

@@ -7,13 +7,15 @@ Promises:
   the next apply removes them together with its change: whenever the process dies, the next one continues.
 - A value that stays, and what admission changes, are remembered, so that resyncs write nothing and try nothing. Only
   what admission denies is tried again by resyncs.
-- In a dry run, the outcome has the object as the accepted trial showed it.
-- The same steps have a field removed that the apply of a manifest would leave (field_conflicts.returned_fields).
+- The same steps have a field removed that came back: an apply would leave it with its old value, no manager would own
+  it, and a new object of the manifest would not have it. A default is not such a field. Only fields of the same mapping
+  may make way for that, and only if no manager owns them or their manager gives them up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from msgspec import Struct
@@ -22,16 +24,17 @@ from msgspec.structs import replace
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.resource import Resource
-from ssa_operator.objects.field_set import Path
+from ssa_operator.objects.field_set import Path, covers, lacking, leaves
 from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.managed_fields import other_entries, owned_by, owned_content
 from ssa_operator.objects.manifest import Manifest
+from ssa_operator.objects.merge_keys import IndexedBody
 from ssa_operator.objects.messages import bounded
 from ssa_operator.objects.source_location import field_text, parse_field
 from ssa_operator.reconcile.child import Child, FailureReason, Result
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.failures import causes_text, failed_outcome, location_of_error, refusals_of
 from ssa_operator.reconcile.field_changes import LeftField
-from ssa_operator.reconcile.field_conflicts.returned_fields import as_refused, dropped_fields, is_gone, returned_fields
 from ssa_operator.reconcile.recreate.rules import probe, refusal_is_about_trial
 from ssa_operator.reconcile.refusals.field_claims import Claim, claim
 from ssa_operator.reconcile.refusals.known_refusals import DENIAL_LIMIT, KnownRefusal, admission_notice, left_text
@@ -288,3 +291,51 @@ async def answer_returned_fields(
     trials = replace(trials, refused=refused, returned=returned)
     chosen = await trials.choose(find_candidates(refused, fresh).candidates)
     return None if chosen is None else await _carry_out(step, trials, *chosen)
+
+
+def dropped_fields(live: LiveObject, manifest: Manifest) -> tuple[Path, ...]:
+    """The outermost fields that the operator alone owns in an object, and that the manifest does not have."""
+    dropped = lacking(owned_content(live), manifest.body)
+    if not dropped:
+        return ()
+    others = [tree for _, tree in other_entries(live)]
+    return tuple(path for path in leaves(dropped) if not any(covers(tree, path) for tree in others))
+
+
+def returned_fields(
+    dropped: Sequence[Path], live: LiveObject, applied: LiveObject, fresh: LiveObject
+) -> tuple[Path, ...]:
+    """The dropped fields that came back. `applied` is the object as an apply would leave it, and `fresh` the one that
+    the manifest would become under another name.
+    """
+    before, after, new = IndexedBody(live.body), IndexedBody(applied.body), IndexedBody(fresh.body)
+    owned = [owned_by(applied), *(tree for _, tree in other_entries(applied))]
+    return tuple(
+        path
+        for path in dropped
+        if (value := after.value_at(path)) is not None
+        and value == before.value_at(path)
+        and new.value_at(path) is None
+        and not any(covers(tree, path) for tree in owned)
+    )
+
+
+def as_refused(
+    manifest: Manifest, live: LiveObject, returned: Sequence[Path], former: AbstractSet[str]
+) -> RefusedApply:
+    """An apply after which these fields would be back, in the form of a refused apply."""
+    names = (tuple(step[2:] for step in path if step.startswith("f:")) for path in returned)
+    return RefusedApply(
+        manifest=manifest,
+        live=live,
+        fields=tuple(dict.fromkeys(names)),
+        immutable=(),
+        custom=False,
+        former=former,
+    )
+
+
+def is_gone(returned: Sequence[Path], found: LiveObject) -> bool:
+    """Whether an object has none of these fields."""
+    body = IndexedBody(found.body)
+    return all(body.value_at(path) is None for path in returned)

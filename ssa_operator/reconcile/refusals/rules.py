@@ -42,7 +42,7 @@ from ssa_operator.objects.merge_keys import IndexedBody
 from ssa_operator.objects.scalars import amounts, is_percentage
 from ssa_operator.objects.source_location import names_in, parse_field, with_value
 from ssa_operator.reconcile.field_changes import differences
-from ssa_operator.reconcile.immutable_fields.rules import ROOT, immutable_fields, mutable_fields, spelled
+from ssa_operator.reconcile.immutable_fields import ROOT, immutable_fields, mutable_fields, spelled
 from ssa_operator.reconcile.merged_outcomes import merged
 from ssa_operator.reconcile.refusals.field_claims import gives_up
 from ssa_operator.reconcile.refusals.known_refusals import LISTED, KeptValue, field_shown, without_kept

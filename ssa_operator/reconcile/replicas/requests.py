@@ -15,7 +15,7 @@ from ssa_operator.kube.api.conflicts import retry_on_conflict
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
-from ssa_operator.reconcile.adoption.rules import depends_on_known
+from ssa_operator.reconcile.adoption import depends_on_known
 from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.prune.outdated_view import is_outdated

@@ -426,7 +426,7 @@ def _namespace_lines(parent: OfflineParent) -> dict[Identity, SourceLocation]:
 def _of_values(parent: OfflineParent, project: CheckedProject) -> Iterator[Finding]:
     """The findings about values that an author of a parent chooses, so that no variant is asked for them."""
     sound = _sound(parent, project)
-    yield from check_refusals(sound)
+    yield from check_refusals(sound, project.schemas)
     yield from check_image_names(sound)
     if not parent.problems and len(sound) == len(parent.rendered.documents):  # else not all names are known
         waiting = [each.identity for each in parent.rendered.waits if each.identity is not None]

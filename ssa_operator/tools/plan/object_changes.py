@@ -22,7 +22,7 @@ from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.merge_keys import IndexedBody
 from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets
 from ssa_operator.objects.source_location import SourceLocation
-from ssa_operator.reconcile.adoption.rules import former_managers
+from ssa_operator.reconcile.adoption import former_managers
 from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.field_changes import (
     ChangeCause,

@@ -33,7 +33,7 @@ from ssa_operator.objects.secret_fields import is_secret
 from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.operator.preview import Planned, plan_observed
 from ssa_operator.operator.shared_informers import ParentError
-from ssa_operator.reconcile.apply_once import rules as apply_once
+from ssa_operator.reconcile import apply_once
 from ssa_operator.reconcile.child import Child
 from ssa_operator.reconcile.child_needs import named_objects, rendered_kinds
 from ssa_operator.reconcile.merged_outcomes import merged_outcomes

@@ -12,7 +12,7 @@ from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import MANAGER, LiveObject
 from ssa_operator.objects.managed_fields import in_version
 from ssa_operator.objects.parent_settings import AdoptPolicy
-from ssa_operator.reconcile.adoption.rules import (
+from ssa_operator.reconcile.adoption import (
     UNMANAGED,
     adopt_fields_patch,
     belongs_to_former_parent,

@@ -13,9 +13,8 @@ from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.readiness import ReadinessState
-from ssa_operator.reconcile.apply_once import outcomes as once_outcomes
-from ssa_operator.reconcile.apply_once import rules as apply_once
-from ssa_operator.reconcile.apply_once.rules import FinalState, OnceRecord
+from ssa_operator.reconcile import apply_once
+from ssa_operator.reconcile.apply_once import FinalState, OnceRecord
 from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.plan import make_plan
@@ -92,7 +91,7 @@ def test_an_object_that_existed_before_is_requested_in_each_reconcile_and_report
     theirs = live_job("Complete", labels={})
     first = planned(theirs)
     assert first.action is Action.KEEP
-    kept = once_outcomes.record_outcome(ParentRecords(), first.ended(Result.UNCHANGED, live=theirs), parent(), 0.0)
+    kept = apply_once.record_outcome(ParentRecords(), first.ended(Result.UNCHANGED, live=theirs), parent(), 0.0)
     assert apply_once.once_record(kept, IDENTITY) == OnceRecord(records_digest(), FinalState.READY, existed_before=True)
     # No watch shows it.
     plan = make_plan(observed(kinds=KINDS, records=kept), rendered(job()))
@@ -134,7 +133,7 @@ def test_an_object_that_an_earlier_process_created_without_a_record_counts_as_ap
         assert (step.once_readiness is None) or (step.once_readiness.state is ReadinessState.TERMINATING)
         outcome = step.ended(Result.UNCHANGED, live=step.live)
         assert apply_once.once_record(
-            once_outcomes.record_outcome(ParentRecords(), outcome, parent(), 0.0), IDENTITY
+            apply_once.record_outcome(ParentRecords(), outcome, parent(), 0.0), IDENTITY
         ) == OnceRecord(records_digest())
 
 
@@ -194,34 +193,34 @@ def outcome_of(live: LiveObject | None, kept: ParentRecords, result: Result = Re
 )
 def test_the_record_holds_the_final_state(before: FinalState, live: LiveObject | None, after: FinalState) -> None:
     kept = records(before)
-    found = apply_once.once_record(once_outcomes.record_outcome(kept, outcome_of(live, kept), parent(), 0.0), IDENTITY)
+    found = apply_once.once_record(apply_once.record_outcome(kept, outcome_of(live, kept), parent(), 0.0), IDENTITY)
     assert found == OnceRecord(records_digest(), after)
 
 
 def test_the_record_is_of_the_old_manifest_while_the_old_object_exists() -> None:
     kept = records()
     step = planned(live_job("Complete"), kept=kept, body=job("b"))
-    after = once_outcomes.record_outcome(kept, step.ended(Result.UNCHANGED, live=step.live), parent(), 0.0)
+    after = apply_once.record_outcome(kept, step.ended(Result.UNCHANGED, live=step.live), parent(), 0.0)
     assert apply_once.once_record(after, IDENTITY) == OnceRecord(records_digest(), FinalState.READY)
 
 
 def test_an_object_that_is_applied_again_has_a_new_record() -> None:
     kept = records(FinalState.READY)
     step = planned(kept=kept, body=job("b"))
-    after = once_outcomes.record_outcome(kept, step.ended(Result.CREATED, live=live_job()), parent(), 0.0)
+    after = apply_once.record_outcome(kept, step.ended(Result.CREATED, live=live_job()), parent(), 0.0)
     assert apply_once.once_record(after, IDENTITY) == OnceRecord(apply_once.digest(document(job("b")), parent()))
 
 
 @pytest.mark.parametrize("result", [Result.FAILED, Result.WAITING])
 def test_an_apply_that_failed_is_not_recorded(result: Result) -> None:
     assert (
-        once_outcomes.record_outcome(ParentRecords(), outcome_of(None, ParentRecords(), result), parent(), 0.0)
+        apply_once.record_outcome(ParentRecords(), outcome_of(None, ParentRecords(), result), parent(), 0.0)
         == ParentRecords()
     )
 
 
 def test_a_record_that_can_not_be_written_is_a_retryable_failure() -> None:
-    failed = once_outcomes.unrecorded_outcome(outcome_of(None, ParentRecords(), Result.CREATED), "403")
+    failed = apply_once.unrecorded_outcome(outcome_of(None, ParentRecords(), Result.CREATED), "403")
     assert (failed.result, failed.retryable) == (Result.FAILED, True)
     assert "migrate is applied once, and that can't be recorded on its parent: 403" in failed.message
 

@@ -16,7 +16,7 @@ from ssa_operator.objects.field_refusal import FieldRefusal
 from ssa_operator.objects.identity import GroupKind, split_api_version
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest, Rules, manifest
-from ssa_operator.reconcile.immutable_fields.rules import changed_field, immutable_fields
+from ssa_operator.reconcile.immutable_fields import changed_field, immutable_fields
 from ssa_operator.reconcile.recreate.rules import probe, refusal_is_about_trial
 from ssa_operator.schema.crd_schema import object_schema
 from tests.objects.example_objects import document, parent

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ssa_operator.objects.field_refusal import FieldRefusal
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.reconcile.immutable_fields.rules import changed_field, immutable_fields, is_about_name
+from ssa_operator.reconcile.immutable_fields import changed_field, immutable_fields, is_about_name
 
 STATEFUL_SET = "Forbidden: updates to statefulset spec for fields other than 'replicas' are forbidden"
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ssa_operator.objects.annotations import FINALIZER
 from ssa_operator.objects.identity import GroupKind, Identity, segment_fault
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.reconcile.apply_once.rules import is_done, with_final_states
+from ssa_operator.reconcile.apply_once import is_done, with_final_states
 from ssa_operator.reconcile.parent_records.rules import (
     ANNOTATIONS_LIMIT,
     GENERATED_VALUES_ANNOTATION,

@@ -16,7 +16,7 @@ from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.live_object import MANAGER, LiveObject
 from ssa_operator.objects.manifest import Manifest, Rules, manifest
 from ssa_operator.reconcile.field_changes import LeftField
-from ssa_operator.reconcile.immutable_fields.rules import immutable_fields
+from ssa_operator.reconcile.immutable_fields import immutable_fields
 from ssa_operator.reconcile.refusals.field_claims import claim
 from ssa_operator.reconcile.refusals.known_refusals import (
     KeptValue,

@@ -19,7 +19,7 @@ import pytest
 from ssa_operator.kube.api.client import Applied
 from ssa_operator.kube.api.errors import ApiError, ErrorStatus
 from ssa_operator.objects.identity import Identity
-from ssa_operator.reconcile.adoption.rules import only_to_known
+from ssa_operator.reconcile.adoption import only_to_known
 from ssa_operator.reconcile.child import Result
 from ssa_operator.reconcile.child_needs import named_objects
 from ssa_operator.reconcile.current_reconcile import Reconcile

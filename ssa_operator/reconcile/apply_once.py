@@ -8,6 +8,7 @@ Promises:
 - A manifest whose record its parent has lost, with all others, counts as applied: the record says that this is unknown.
 - The record holds how the object ended, as far as the operator saw it. If the object succeeded, dependants don't wait
   for it.
+- If the record can't be written, the outcome is a failure, because the manifest could be applied again.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import StrEnum
 
 from msgspec import Struct
@@ -26,8 +27,8 @@ from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.readiness import Readiness, ReadinessState, readiness
 from ssa_operator.objects.render_result import Document
-from ssa_operator.reconcile.adoption.rules import belongs_to_former_parent
-from ssa_operator.reconcile.child import Child
+from ssa_operator.reconcile.adoption import belongs_to_former_parent
+from ssa_operator.reconcile.child import Action, Child, FailureReason, Result
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.parent_records.rules import (
     HOOK,
@@ -219,3 +220,50 @@ def is_applied_once(observed: Observed, step: Child) -> Child | None:
 def _kept_as(step: Child, once_readiness: Readiness) -> Child:
     step = step.kept(once_readiness.message)
     return replace(step, once_readiness=once_readiness)
+
+
+def record_outcome(records: ParentRecords, outcome: Child, parent: LiveObject, now: float) -> ParentRecords:
+    """The parent's records with the outcome of a manifest that is applied once; unchanged for any other manifest."""
+    is_kept = outcome.action is Action.KEEP or (
+        outcome.action is Action.APPLY
+        and outcome.result in (Result.CREATED, Result.CONFIGURED, Result.UNCHANGED, Result.RECREATED)
+    )
+    if outcome.manifest is None or not is_kept or not outcome.manifest.once:
+        return records
+    before = once_record(records, outcome.identity)
+    if before is None or outcome.action is Action.APPLY:
+        found = outcome.action is Action.KEEP and outcome.live is not None and outcome.live.parent_uid != parent.uid
+        before = OnceRecord(digest(outcome.manifest.document, parent), existed_before=found)
+    return with_once_record(
+        records,
+        outcome.identity,
+        replace(before, final_state=final_state(outcome.live, before.final_state, now)),
+    )
+
+
+def with_unknown(records: ParentRecords, steps: Iterable[Child], parent: LiveObject) -> ParentRecords:
+    """The records with the manifests of these steps that may have been applied before the parent lost its records."""
+    for step in steps:
+        if step.manifest is not None and step.once_readiness is UNKNOWN_OUTCOME:
+            unknown = OnceRecord(digest(step.manifest.document, parent), unknown=True)
+            records = with_once_record(records, step.identity, unknown)
+    return records
+
+
+def is_found(records: ParentRecords, outcome: Child) -> bool:
+    """Whether the outcome is of a manifest without a record, whose object exists already."""
+    once = outcome.manifest is not None and outcome.manifest.once
+    return (
+        once
+        and outcome.action is Action.KEEP
+        and outcome.live is not None
+        and once_record(records, outcome.identity) is None
+    )
+
+
+def unrecorded_outcome(outcome: Child, error: str) -> Child:
+    """The failure of a manifest that is applied once, because it could not be recorded; any other outcome unchanged."""
+    if outcome.manifest is None or not outcome.manifest.once:
+        return outcome
+    message = f"{outcome.identity} is applied once, and that can't be recorded on its parent: {error}"
+    return replace(outcome, result=Result.FAILED, message=message, problem=FailureReason.APPLY_FAILED, retryable=True)

@@ -1,1 +1,0 @@
-"""A manifest that is applied once is not applied again, not even after a restart."""
