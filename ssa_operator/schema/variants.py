@@ -36,6 +36,9 @@ _DEPTH_LIMIT = 8
 _INTEGER = 2**31 - 1
 
 
+_ANY_TEXT = {"a string of special characters": SPECIAL, "an empty string": ""}
+
+
 class Variant(Struct, frozen=True, kw_only=True):
     """A parent with one changed field."""
 
@@ -45,6 +48,8 @@ class Variant(Struct, frozen=True, kw_only=True):
     body: Mapping[str, Any]
     unlimited: bool = False
     """Whether the value is a large number, because the schema has no maximum."""
+    any_text: bool = False
+    """Whether the value is a text that no name may be, because the schema allows any text."""
 
     def __str__(self) -> str:
         return f"{field_text(self.field)} {self.change}"
@@ -73,7 +78,9 @@ def variants(
     ]
     ordered = (each for round_ in itertools.zip_longest(*changes) for each in round_ if each is not None)
     changed = (
-        Variant(field=path, change=change, body=body, unlimited=value == _INTEGER)
+        Variant(
+            field=path, change=change, body=body, unlimited=value == _INTEGER, any_text=_ANY_TEXT.get(change) == value
+        )
         for path, change, value in ordered
         if (body := _with(parent, schema, path, value)) is not None
     )
@@ -113,10 +120,7 @@ def _values(schema: Schema) -> Iterator[tuple[str, Any]]:
             for value in (smallest_number(schema), _largest(schema)):
                 yield str(value), value
         case "string":
-            if fits(SPECIAL, schema):
-                yield "a string of special characters", SPECIAL
-            if fits("", schema):
-                yield "an empty string", ""
+            yield from ((change, text) for change, text in _ANY_TEXT.items() if fits(text, schema))
         case "array" if not schema.get("minItems"):
             yield "an empty list", []
         case "object" if not schema.get("required") and not schema.get("minProperties"):
