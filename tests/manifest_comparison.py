@@ -29,16 +29,16 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import ApplyOptions
 from ssa_operator.kube.auth import credentials
 from ssa_operator.objects.built_in_kinds import KUBERNETES_VERSION
-from ssa_operator.objects.identity import GroupKind, split_api_version
+from ssa_operator.objects.identity import GroupKind, is_built_in, split_api_version
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.manifest import SERVER_OWNED, without_nulls
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import SourceLocation, field_text
 from ssa_operator.rendering.folder.object_files import FileError, objects
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas, has_types
-from ssa_operator.schema.manifest_validation import KINDS
+from ssa_operator.tools.checks.api_server import ask
 from ssa_operator.tools.checks.manifest_rules import check_manifests
-from ssa_operator.tools.checks.refusal_rules import check_refusals
+from ssa_operator.tools.checks.refusal_rules import AskedManifest, check_refusals, server_findings
 from ssa_operator.tools.findings.codes import Severity
 from ssa_operator.tools.schema_rules import bundled_schemas, check_schemas
 from tests.schema.object_mutations import mutations
@@ -59,9 +59,9 @@ OF_THE_CLUSTER = (
 )
 """Words of refusals that depend on what the cluster has, so that no manifest shows them."""
 
-VERDICTS = ("refused", "missed", "accepted", "false alarms")
+VERDICTS = ("refused", "missed", "missed alone", "accepted", "false alarms")
+"""`missed alone` are those that `check` finds only with an API server."""
 _REQUESTS = 16
-_CRD = "CustomResourceDefinition"
 
 
 class Trial(Struct, frozen=True):
@@ -80,15 +80,17 @@ class Comparison:
     missed: list[str] = field(default_factory=list)
     alarms: list[str] = field(default_factory=list)
 
-    def add(self, trial: Trial, theirs: str, ours: list[str]) -> None:
-        """Count the verdicts on a manifest."""
+    def add(self, trial: Trial, theirs: str, ours: list[str], asked: list[str]) -> None:
+        """Count the verdicts on a manifest: `ours` without an API server, and what `check` adds when it has `asked`."""
         self.counts[trial.category, "refused" if theirs else "accepted"] += 1
         if theirs and not ours:
+            self.counts[trial.category, "missed alone"] += 1
+        if theirs and not (ours or asked):
             self.counts[trial.category, "missed"] += 1
             self.missed.append(f"{trial.shown}: {theirs}")
-        elif ours and not theirs:
+        elif (ours or asked) and not theirs:
             self.counts[trial.category, "false alarms"] += 1
-            self.alarms.append(f"{trial.shown}: {ours}")
+            self.alarms.append(f"{trial.shown}: {ours or asked}")
 
     def total(self, verdict: str) -> int:
         """How many manifests have a verdict."""
@@ -107,36 +109,53 @@ def errors(body: Mapping[str, Any], schemas: KubernetesSchemas) -> list[str]:
     document = Document(body=body, location=NOWHERE, location_of=lambda _: NOWHERE)
     found = check_schemas([document], schemas)
     if has_types(body, schemas):
-        found += [*check_refusals([document]), *check_manifests([document])]
+        found += [*check_refusals([document], schemas), *check_manifests([document])]
     return [each.text for each in found if each.severity is Severity.ERROR and each.code not in ACCEPTED]
+
+
+def sent(body: Mapping[str, Any]) -> dict[str, Any]:
+    """What an operator sends of a manifest."""
+    found: dict[str, Any] = without_nulls(body)
+    found.pop("status", None)
+    for name in (*SERVER_OWNED, "namespace"):
+        found["metadata"].pop(name, None)
+    return found
 
 
 async def refusal(client: Client, mapper: RESTMapper, body: Mapping[str, Any]) -> str:
     """The API server's reason for the refusal of a strict apply; '' if it accepts the manifest."""
     resource = await mapper.resource(GroupKind(split_api_version(body["apiVersion"])[0], body["kind"]))
     namespace = "default" if resource.namespaced else ""
-    sent = without_nulls(body)
-    sent.pop("status", None)
-    for name in (*SERVER_OWNED, "namespace"):
-        sent["metadata"].pop(name, None)
     try:
-        await client.apply(resource, namespace, body["metadata"]["name"], encode(sent), ApplyOptions(dry_run=True))
+        await client.apply(
+            resource, namespace, body["metadata"]["name"], encode(sent(body)), ApplyOptions(dry_run=True)
+        )
     except ApiError as error:
         return str(error)
     return ""
 
 
+async def server_errors(client: Client, bodies: Iterable[Mapping[str, Any]]) -> dict[bytes, list[str]]:
+    """What `check` adds to that when it asks an API server, by the encoded manifests."""
+    documents = [Document(body=each, location=NOWHERE, location_of=lambda _: NOWHERE) for each in bodies]
+    refusals = await ask(client, [AskedManifest(document=each, body=sent(each.body)) for each in documents])
+    return {
+        encode(refused.manifest.document.body): [each.text for each in server_findings(refused)] for refused in refusals
+    }
+
+
 async def compare(client: Client, trials: Iterable[Trial]) -> Comparison:
     """Compares the verdicts on manifests."""
     mapper, schemas = RESTMapper(client), bundled_schemas(KUBERNETES_VERSION)
-    result, slots = Comparison(), asyncio.Semaphore(_REQUESTS)
+    result, slots, trials = Comparison(), asyncio.Semaphore(_REQUESTS), list(trials)
+    added = await server_errors(client, (each.body for each in trials if has_types(each.body, schemas)))
 
     async def one(trial: Trial) -> None:
         ours = errors(trial.body, schemas)
         async with slots:
             theirs = await refusal(client, mapper, trial.body)
         if not any(words in theirs for words in OF_THE_CLUSTER):
-            result.add(trial, theirs, ours)
+            result.add(trial, theirs, ours, added.get(encode(trial.body), []))
 
     await asyncio.gather(*map(one, trials))
     return result
@@ -162,11 +181,7 @@ def trials_of(folders: Iterable[Path], *, mutate: bool) -> Iterator[Trial]:
         for body in (dict(each.body) for each in documents):
             kind = GroupKind(split_api_version(body["apiVersion"])[0], body["kind"])
             text = encode(body)
-            if (
-                (kind in KINDS or kind.kind == _CRD)
-                and schemas.schema(body["apiVersion"], body["kind"])
-                and text not in seen
-            ):
+            if is_built_in(kind.group) and schemas.schema(body["apiVersion"], body["kind"]) and text not in seen:
                 seen.add(text)
                 yield Trial("as written", f"{path}: {body['kind']} {body['metadata'].get('name')}", body)
                 yield from mutated([body]) if mutate else ()

@@ -16,6 +16,7 @@ import dataclasses
 import os
 import re
 from collections.abc import Coroutine, Iterable, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from ssa_operator.devcluster.scratch_server import ScratchServer
     from ssa_operator.kube.api.client import Client
     from ssa_operator.kube.api.discovery import RESTMapper
+    from ssa_operator.kube.api.errors import ApiError
 
 NAMESPACE = "kube-public"
 """Each API server creates it, and no user has objects in it. Validation does not depend on the namespace."""
@@ -111,22 +113,24 @@ class APIServer:
 
     async def _refusals(self, manifests: Sequence[AskedManifest], crds: Iterable[Document]) -> list[Refusal]:
         from ssa_operator.kube.api.client import Client, DryRunClient
+        from ssa_operator.kube.api.errors import Unreachable
         from ssa_operator.kube.api.openapi import read_version
         from ssa_operator.kube.auth import credentials
 
         kinds = {_kind_of(each): each for each in crds}
         used = [kinds[kind] for kind in {group_kind(each.document): None for each in manifests} if kind in kinds]
         if self._own is None:
-            async with DryRunClient(await credentials.load(str(self._running))) as client:
-                if await read_version(client) == self._version and await _has(client, used):
-                    return await _ask(client, manifests)
+            with contextlib.suppress(Unreachable):
+                async with DryRunClient(await credentials.load(str(self._running))) as client:
+                    if await read_version(client) == self._version and await _has(client, used):
+                        return await ask(client, manifests)
             await self._begin()
         assert self._own is not None
         async with Client(await credentials.load(str(await self._own.kubeconfig()))) as client:
             if (version := await read_version(client)) != self._version:
                 raise _NotAskedError(f"KUBEBUILDER_ASSETS has a server of {version}, not of {self._version}")
             await _install(client, used)
-            return await _ask(client, manifests)
+            return await ask(client, manifests)
 
 
 def _running_cluster() -> Path | None:
@@ -169,24 +173,27 @@ async def _install(client: Client, crds: Iterable[Document]) -> None:
     await refusals(client, [dataclasses.replace(each, body=_alone(each)) for each in crds])
 
 
-async def _ask(client: Client, manifests: Sequence[AskedManifest]) -> list[Refusal]:
+async def ask(client: Client, manifests: Sequence[AskedManifest]) -> list[Refusal]:
+    """The manifests that an API server refuses. Raises ApiError."""
     from ssa_operator.kube.api.discovery import RESTMapper
 
     mapper, slots = RESTMapper(client), asyncio.Semaphore(_REQUESTS)
 
-    async def one(manifest: AskedManifest) -> Refusal | None:
+    async def one(manifest: AskedManifest) -> ApiError | None:
         async with slots:
             return await _refusal(client, mapper, manifest)
 
-    unique = {encode(each.body): each for each in manifests}
-    found = await asyncio.gather(*map(one, unique.values()))
-    return [each for each in found if each is not None]
+    alike = {encode(each.body): each for each in manifests}
+    errors = dict(zip(alike, await asyncio.gather(*map(one, alike.values())), strict=True))
+    found = ((each, errors[encode(each.body)]) for each in manifests)
+    return [Refusal(manifest=manifest, error=error) for manifest, error in found if error is not None]
 
 
-async def _refusal(client: Client, mapper: RESTMapper, manifest: AskedManifest) -> Refusal | None:
+async def _refusal(client: Client, mapper: RESTMapper, manifest: AskedManifest) -> ApiError | None:
     """The refusal of a manifest, None if it is accepted, or if no server says anything of its kind. Raises ApiError."""
     from ssa_operator.kube.api.discovery import UnknownKind
-    from ssa_operator.kube.api.errors import ApiError
+    from ssa_operator.kube.api.errors import ApiError, Unreachable
+    from ssa_operator.kube.api.openapi import read_version
     from ssa_operator.kube.api.request import ApplyOptions
 
     document = manifest.document
@@ -200,15 +207,19 @@ async def _refusal(client: Client, mapper: RESTMapper, manifest: AskedManifest) 
     secret = NO_SECRET_FIELDS if shows_values(document) else VALUES
     try:
         await client.apply(resource, namespace, metadata["name"], body, ApplyOptions(dry_run=True, secret=secret))
+    except Unreachable as error:
+        # It ends the connection if it fails on a manifest (a Job with a successPolicy and no completions, 1.36.3).
+        await read_version(client)
+        return error
     except ApiError as error:
         if error.denied_by_policy or (error.conflict or error.already_exists):
             return None
-        if not (error.terminal or error.denied):
+        if not (error.terminal or error.denied or error.code == HTTPStatus.INTERNAL_SERVER_ERROR):
             raise
         causes = [each for each in error.words.causes if not _OF_CLUSTER.search(each.message)]
         if not causes and (error.words.causes or _OF_CLUSTER.search(error.words.message)):
             return None
-        return Refusal(manifest=manifest, error=error)
+        return error
     return None
 
 

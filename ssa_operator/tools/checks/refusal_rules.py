@@ -21,6 +21,7 @@ from ssa_operator.objects.messages import near_names
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import FieldPath, parse_field, value_at
 from ssa_operator.schema.field_errors import ErrorType, FieldError, as_json, error_at
+from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.schema.manifest_validation import name_faults, validate_manifest
 from ssa_operator.tools.findings.findings import Finding, field_finding, short_words, shows_values
 
@@ -45,14 +46,14 @@ class Refusal(Struct, frozen=True, kw_only=True):
     error: ApiError
 
 
-def check_refusals(documents: Iterable[Document]) -> list[Finding]:
-    """The findings in manifests."""
-    return [finding for document in documents for finding in _check(document)]
+def check_refusals(documents: Iterable[Document], schemas: KubernetesSchemas) -> list[Finding]:
+    """The findings in manifests whose values have the types of their kinds."""
+    return [finding for document in documents for finding in _check(document, schemas)]
 
 
-def _check(document: Document) -> Iterator[Finding]:
+def _check(document: Document, schemas: KubernetesSchemas) -> Iterator[Finding]:
     seen = set()
-    for error in validate_manifest(document.identity.group_kind, document.body):
+    for error in validate_manifest(document.body, schemas):
         if error.path not in seen:  # too long and of wrong characters is one mistake
             seen.add(error.path)
             yield _finding(document, error)
@@ -138,7 +139,8 @@ def _finding(document: Document, error: FieldError) -> Finding:
         )
     is_name = (bool(path) and path[-1] == "name") or any(part in _NAMES for part in path)
     words = short_words(error.detail)
-    message = f"is {shown_value(error.value)}: {words}" if shows_values(document) else f"is refused: {words}"
+    message = f"is {shown_value(error.value)}" if shows_values(document) else "is refused"
+    message += f": {words}" if words else ""
     is_text = isinstance(error.value, str) and error.value
     fix = _suggestion(document, path, error.value) if is_name and is_text and shows_values(document) else ""
     return field_finding(document, "invalid-name" if is_name else "invalid-value", path, message, fix)

@@ -16,6 +16,7 @@ from tests.cli.process import run, started
 from tests.cli.write.test_check import project
 from tests.conftest import Kubectl
 from tests.devcluster.waiting import until
+from tests.operator.harness import PATIENCE
 
 WEB = """apiVersion: apps/v1
 kind: Deployment
@@ -141,7 +142,7 @@ async def test_a_check_that_is_ended_leaves_no_server_and_no_file(tmp_path: Path
     folder, environment = project(tmp_path, web=WEB), alone(tmp_path)
     scratch = tmp_path / "scratch"
     async with started("check", f"--templates={folder / 'templates'}", **environment) as command:
-        await until(lambda: bool(list(scratch.glob("*/kube-apiserver.log"))))
+        await until(lambda: bool(list(scratch.glob("*/kube-apiserver.log"))), PATIENCE)
         lock = next(scratch.glob("*/alive.lock"))
         group = int(lock.read_text())
         command.process.send_signal(number)
