@@ -34,7 +34,7 @@ from ssa_operator.reconcile import act
 from ssa_operator.reconcile.child import Child
 from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.current_reconcile import Reconcile
-from ssa_operator.reconcile.finalization.rules import DeletionContext, Finalization, make_finalization
+from ssa_operator.reconcile.finalization.rules import Finalization, make_finalization
 from ssa_operator.reconcile.idle_reports import idle_verdict
 from ssa_operator.reconcile.observe import observe
 from ssa_operator.reconcile.observed import Observed, RenderHistory
@@ -99,7 +99,7 @@ def plan_observed(
 ) -> Planned:
     """What a reconcile would do that observes nothing else. `now` is in seconds since the epoch."""
     if parent.live.deleting:
-        finalization = make_finalization(observed, rendered, DeletionContext(now=now))
+        finalization = make_finalization(observed, rendered, now)
         plan = finalization.plan
     else:
         finalization, plan = None, without_unrecordable(make_plan(observed, rendered), parent)

@@ -30,7 +30,7 @@ its manifest allows it).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, TypeVar
 
@@ -72,8 +72,7 @@ async def act(plan: Plan, reconcile: Reconcile) -> tuple[Child, ...]:
             if why := _unfinished(outcomes.values()):
                 outcomes |= {position: _kept(step, why) for position, step in stage}
                 continue
-            unready = _UnreadySuccessors(by_identity, now)
-            steps = [unready.step(step) for step in steps]
+            steps = _unless_awaited(steps, by_identity, now)
         done = await run_all(_act_on(step, by_identity, plan, reconcile, now) for step in steps)
         outcomes |= {position: outcome for (position, _), outcome in zip(stage, done, strict=True)}
         for outcome in done:
@@ -125,22 +124,20 @@ async def run_all(coroutines: Iterable[Coroutine[Any, Any, Done]]) -> list[Done]
     return [task.result() for task in tasks]
 
 
-class _UnreadySuccessors:
-    """Which objects are kept because of what replaces or names them. Those with the same successors get one answer."""
-
-    def __init__(self, before: Mapping[Identity, Child], now: float) -> None:
-        self._before = before
-        self._now = now
-        self._first: dict[frozenset[Identity], str | None] = {}
-
-    def step(self, step: Child) -> Child:
-        """The prune, or a KEEP instead while a successor is not ready."""
-        successors = step.successors
-        if successors not in self._first:
-            awaited = (_awaited(each, self._before.get(each), self._now) for each in sorted(successors))
-            self._first[successors] = next(filter(None, awaited), None)
-        first = self._first[successors]
-        return step if first is None else replace(step, action=Action.KEEP, reason=f"{step.reason}; {first}")
+def _unless_awaited(prunes: Sequence[Child], before: Mapping[Identity, Child], now: float) -> list[Child]:
+    """The prunes, or a KEEP instead while what replaces or names an object is not ready. Objects with the same
+    successors get one answer.
+    """
+    first: dict[frozenset[Identity], str | None] = {}
+    for successors in {step.successors for step in prunes}:
+        awaited = (_awaited(each, before.get(each), now) for each in sorted(successors))
+        first[successors] = next(filter(None, awaited), None)
+    return [
+        step
+        if (why := first[step.successors]) is None
+        else replace(step, action=Action.KEEP, reason=f"{step.reason}; {why}")
+        for step in prunes
+    ]
 
 
 def _awaited(identity: Identity, outcome: Child | None, now: float) -> str | None:
@@ -188,7 +185,7 @@ async def _perform(step: Child, plan: Plan, reconcile: Reconcile) -> Child:
         case Action.APPLY:
             return await _apply(step, plan, reconcile)
         case Action.PRUNE:
-            return await prune(step, plan.observed.parent.uid, reconcile)
+            return await prune(step, reconcile)
         case Action.UNCHANGED:
             return step.ended(Result.UNCHANGED, live=step.live)
         case Action.KEEP:
@@ -199,7 +196,7 @@ async def _perform(step: Child, plan: Plan, reconcile: Reconcile) -> Child:
             retryable = step.manifest is not None and not step.conflict and not step.feedback_loop
             return step.ended(Result.WAITING, live=step.live, message=step.reason, retryable=retryable)
         case Action.RECREATE:
-            removed = await prune(step, plan.observed.parent.uid, reconcile)
+            removed = await prune(step, reconcile)
             if removed.result is not Result.PRUNED:
                 return removed
             # The object is created when its deletion is over. If it was over at once, no watch event follows.
@@ -207,7 +204,7 @@ async def _perform(step: Child, plan: Plan, reconcile: Reconcile) -> Child:
         case Action.REFUSE:
             return step.ended(
                 Result.FAILED,
-                live=await record_vote(step, plan.observed.parent.uid, reconcile) if step.vote else step.live,
+                live=await record_vote(step, reconcile) if step.vote else step.live,
                 message=f"{step.identity} {step.reason}",
                 problem=step.problem,
                 retryable=step.problem is FailureReason.APPLY_FAILED and not step.needs_permission,
@@ -232,7 +229,7 @@ async def _apply(step: Child, plan: Plan, reconcile: Reconcile) -> Child:
                     current = await recreate(current, reconcile)
                 case Child(result=Result.PLANNED, action=Action.APPLY):
                     if current.manifest is not None and current.manifest.shared is not None:
-                        current = await apply_shared(current, plan.observed.parent.uid, reconcile)
+                        current = await apply_shared(current, reconcile)
                     else:
                         current = await apply(current, reconcile)
                 case Child(result=Result.PLANNED):

@@ -11,12 +11,8 @@ Promises:
   that is gone would have the garbage collector delete the child, also one that was orphaned.
 - A field that a template stops writing goes, also where the API server would restore it from the same field by another
   name, or keeps it in an annotation because the version of the manifest lacks it.
-- A refused field is reported with the template line that wrote it, and with other managers that have to do with it.
-- What is created in the place of a deleted object has the number of replicas that others had set there. A number that
-  the manifest leaves to others gets another owner before the apply that would remove it.
 - An object is deleted only as the operator knows it: what was recreated under the same name stays, and so does what no
   longer belongs to the parent. A change that concerns neither doesn't prevent the deletion.
-- Nothing is deleted while the operator's view of the parent is old.
 """
 
 from __future__ import annotations
@@ -72,10 +68,11 @@ class Existing(Struct, frozen=True):
     live: LiveObject
 
 
-async def apply_shared(step: Child, uid: str, reconcile: Reconcile) -> Child | Existing | ImmutableChange:
+async def apply_shared(step: Child, reconcile: Reconcile) -> Child | Existing | ImmutableChange:
     """Apply the manifest of an object that several parents share, after the requests of its other owners in this
-    process. If one of these has changed the object, it is returned. `uid` is that of the parent.
+    process. If one of these has changed the object, it is returned.
     """
+    uid = reconcile.uid
     async with reconcile.cluster.children.shared_turn(step.identity, uid, patient=reconcile.cluster.dry_run) as granted:
         if not granted:
             return waiting_outcome(step, step.live, OTHERS_TURN)
@@ -308,9 +305,9 @@ async def _send(manifest: Manifest, body: bytes, resource: Resource, reconcile: 
     return await reconcile.client.apply(resource, identity.namespace, identity.name, body, options)
 
 
-async def prune(step: Child, uid: str, reconcile: Reconcile) -> Child:
-    """Delete the object of a step, if it is still the one that was planned for and other parents than that with this
-    uid don't share it. Raises REQUEST_ERRORS.
+async def prune(step: Child, reconcile: Reconcile) -> Child:
+    """Delete the object of a step, if it is still the one that was planned for and no other parents share it. Raises
+    REQUEST_ERRORS.
     """
     live = step.live
     assert live is not None
@@ -319,7 +316,7 @@ async def prune(step: Child, uid: str, reconcile: Reconcile) -> Child:
         if kept := await _kept_by_old_view(step, reconcile):
             return kept
         if live.shared is not None:
-            last = await release(step, uid, resource, reconcile)
+            last = await release(step, resource, reconcile)
             if isinstance(last, Child):
                 return last
             live = last

@@ -34,14 +34,6 @@ from ssa_operator.reconcile.status.report import Report
 from ssa_operator.rendering.jinja.predicates import Judgements
 
 
-class OwnChildren(Struct, frozen=True):
-    """The order of a parent's children, which follows from these objects and from the records."""
-
-    labelled: tuple[LiveObject, ...]
-    records: ParentRecords
-    ordered: tuple[LiveObject, ...]
-
-
 class Reconcile(Struct, kw_only=True):
     """A reconcile in progress: the parent, its state and the causes."""
 
@@ -59,8 +51,8 @@ class Reconcile(Struct, kw_only=True):
     """What the process remembers of the parent so far."""
     causes: Cause
     """Why the parent is reconciled."""
-    own_children: OwnChildren | None = None
-    """Its children, as this reconcile saw them last."""
+    own_children: tuple[object, tuple[LiveObject, ...]] = (None, ())
+    """Its children in order, as this reconcile saw them last, after what the order follows from."""
     repeated: dict[Identity, tuple[Result, tuple[str, ...]]] = field(default_factory=dict)
     """The results of applies that were sent before the render and did not leave everything as it was, and the API
     server's warnings.

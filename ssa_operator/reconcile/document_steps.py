@@ -20,7 +20,7 @@ from ssa_operator.objects.shards import has_bucket_label
 from ssa_operator.reconcile.adoption import follows_from_object
 from ssa_operator.reconcile.child import Action, Child, FailureReason, refused_step
 from ssa_operator.reconcile.decide import decide_step
-from ssa_operator.reconcile.observed import ApplyScope, Observed
+from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.refusals.known_refusals import recalled, without_kept
 
 
@@ -56,7 +56,7 @@ def step_for_document(observed: Observed, document: Document) -> Child:
         return refused_step(made.identity, why, document, FailureReason.APPLY_FAILED)
     live, memory = _live(observed, made), observed.memory.of(made.identity)
     if (known := memory.refusal) is not None:
-        known = recalled(known, made, live, resyncs=observed.apply_scope is ApplyScope.ALL)
+        known = recalled(known, made, live, resyncs=observed.applies_all)
         memory = replace(memory, refusal=known)
     step = Child(
         action=Action.APPLY,

@@ -114,21 +114,17 @@ def obsolete_values(
 _SECRET = Resource(group="", version="v1", plural="secrets", kind="Secret", namespaced=True)
 
 
-class UnkeepableValuesError(ValueError):
-    """Generated values that no Secret can keep; the text says why."""
-
-
 async def keep_values(reconcile: Reconcile, live: LiveObject, why: str) -> None:
     """Store the generated values of an object that is deleted next. `why` is the reason for messages.
 
-    Raises ApiError, ParentRecordsError or UnkeepableValuesError if they can't be stored.
+    Raises ApiError, or ValueError if they can't be stored.
     """
     if reconcile.plan is None:
         return
     async with reconcile.lock:  # the parent's annotation is one for all objects
         secret = secret_identity(reconcile.parent.live, live.identity)
         if secret is None:
-            raise UnkeepableValuesError("neither it nor its parent has a namespace for a Secret that keeps them")
+            raise ValueError("neither it nor its parent has a namespace for a Secret that keeps them")
         kept_values = reconcile.records.kept_values | {live.identity}
         await save_parent_records(reconcile, replace(reconcile.records, kept_values=kept_values))
         parent = reconcile.parent

@@ -16,7 +16,7 @@ from ssa_operator.objects.annotations import PREFIX
 from ssa_operator.objects.causes import APPLY_ALL, Cause
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Rendered
-from ssa_operator.reconcile.observed import ApplyScope, Observed, ObservedChildren, ObservedParents
+from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents
 from ssa_operator.reconcile.parent_records.lost_records import were_lost
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.parent_state import ParentState
@@ -74,7 +74,7 @@ def make_observed(
         rendered_before=renders.rendered if renders.digest == rendered.digest else frozenset(),
         reconciled_before=state.reconciled_before,
         records_lost=records_lost,
-        apply_scope=ApplyScope.ALL if renewed or always else ApplyScope.CHANGED,
+        applies_all=renewed or bool(always),
         renewed=renewed,
         settings=folder.settings,
         planned=folder.planned,

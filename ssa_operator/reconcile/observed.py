@@ -7,7 +7,6 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from functools import cached_property
 
 from msgspec import Struct, field
@@ -21,18 +20,11 @@ from ssa_operator.reconcile.finalization.deletion_cycles import (
     CRD,
     NAMESPACE,
     EndingNamespace,
-    KeptObjects,
+    kept_objects,
     why_kept_unless_known,
 )
 from ssa_operator.reconcile.nested_parents import NO_ANCESTORS, Ancestors
 from ssa_operator.reconcile.parent_records.rules import HeldPrune, ParentRecords
-
-
-class ApplyScope(StrEnum):
-    """Which manifests a reconcile applies: all of them, or only those that may have changed."""
-
-    ALL = "All"
-    CHANGED = "Changed"
 
 
 class ObservedChildren(Struct, frozen=True, kw_only=True):
@@ -133,7 +125,8 @@ class Observed(Struct, frozen=True, kw_only=True, dict=True):
     """What the same templates rendered for the parent before, from other data or at another time."""
     reconciled_before: bool = False
     """Whether this process has reconciled the parent before."""
-    apply_scope: ApplyScope = ApplyScope.ALL
+    applies_all: bool = True
+    """Whether the reconcile applies all manifests, or only those that may have changed."""
     renewed: bool = False
     """Whether `reconcile_at` has a new value, so that even what changes nothing is applied."""
     settings: ParentSettings = ParentSettings()
@@ -178,20 +171,22 @@ class Observed(Struct, frozen=True, kw_only=True, dict=True):
         above = self.parents.ancestors.line
         if not above and identity.group_kind not in (NAMESPACE, CRD) and identity != self.parent.identity:
             return None
-        return self._kept.why_kept(identity)
+        if identity.namespace and identity.group_kind in (NAMESPACE, CRD):
+            identity = Identity(*identity.group_kind, "", identity.name)  # a record that a user wrote may have one
+        return self._kept.get(identity)
 
     @property
     def homes(self) -> Sequence[Identity]:
         """The namespaces and the CRDs that the parent and those above it live in."""
-        return self._kept.homes
+        return tuple(each for each in self._kept if each.group_kind in (NAMESPACE, CRD))
 
     def is_above(self, identity: Identity) -> bool:
         """Whether an object is the parent itself, or a parent above it."""
         return identity == self.parent.identity or identity in self.parents.ancestors.line
 
     @cached_property
-    def _kept(self) -> KeptObjects:
-        return KeptObjects((self.parent.identity, *reversed(self.parents.ancestors.line)), self.parents.crds)
+    def _kept(self) -> Mapping[Identity, str]:
+        return kept_objects((self.parent.identity, *reversed(self.parents.ancestors.line)), self.parents.crds)
 
     def is_gone(self, identity: Identity) -> bool:
         """Whether the end of an object's namespace proves that it is gone."""

@@ -17,7 +17,7 @@ Promises:
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -74,7 +74,7 @@ def order_steps(
         path = found.path(cycle)
         for identity in cycle:
             paths.setdefault(identity, path)
-    missing = _Missing(rendered)
+    missing = _why_missing(rendered)
     return [_with_predecessors(step, found, paths, missing) for step in steps]
 
 
@@ -180,31 +180,28 @@ def _are_looked_up(queries: Iterable[Query], lives: Sequence[LiveObject]) -> boo
     )
 
 
-def _with_predecessors(step: Child, found: Graph, cycle_paths: Mapping[Identity, str], why_missing: _Missing) -> Child:
+def _with_predecessors(
+    step: Child, found: Graph, cycle_paths: Mapping[Identity, str], why_missing: Callable[[Reference], str]
+) -> Child:
     identity = step.identity
     if identity in cycle_paths and step.action is not Action.REFUSE:
         reason = f"is in a dependency cycle: {cycle_paths[identity]}; remove one of these dependencies"
         return replace(step, action=Action.REFUSE, reason=reason, problem=FailureReason.DEPENDENCY_CYCLE)
-    missing = tuple((child, why_missing.of(child)) for child in found.elsewhere.get(identity, ()))
+    missing = tuple((child, why_missing(child)) for child in found.elsewhere.get(identity, ()))
     return replace(step, after=found.edges[identity], missing=missing)
 
 
-class _Missing:
-    """Why there is no step for a child that a manifest depends on. Every child that a template renders has a step."""
-
-    def __init__(self, rendered: Rendered) -> None:
-        self._problems: dict[Reference, RenderProblem] = {}
-        for problem in rendered.problems:
-            for each in problem.of:
-                self._problems.setdefault(Reference(each.kind, each.name), problem)
-        waiting_files = (wait for wait in rendered.waits if wait.identity is None)
-        self._other = next((f"a template may render it that is {wait}" for wait in waiting_files), "")
-        if rendered.problems:
-            self._other = f"a template that failed may render it: {rendered.problems[0]}"
-
-    def of(self, child: Reference) -> str:
-        problem = self._problems.get(child)
-        return self._other if problem is None else f"it can't be rendered: {problem}"
+def _why_missing(rendered: Rendered) -> Callable[[Reference], str]:
+    """Says why a child that a manifest depends on has no step. Every child that a template renders has one."""
+    problems: dict[Reference, RenderProblem] = {}
+    for problem in rendered.problems:
+        for each in problem.of:
+            problems.setdefault(Reference(each.kind, each.name), problem)
+    waiting_files = (wait for wait in rendered.waits if wait.identity is None)
+    other = next((f"a template may render it that is {wait}" for wait in waiting_files), "")
+    if rendered.problems:
+        other = f"a template that failed may render it: {rendered.problems[0]}"
+    return lambda child: f"it can't be rendered: {problems[child]}" if child in problems else other
 
 
 def _is_satisfied(edge: Edge, outcome: Child | None, now: float) -> bool:

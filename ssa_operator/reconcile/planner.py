@@ -17,7 +17,7 @@ from ssa_operator.objects.render_result import Rendered
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.finalization.deletion_cycles import may_wait_for_parents
 from ssa_operator.reconcile.finalization.requests import ending_namespaces, home_is_ending
-from ssa_operator.reconcile.finalization.rules import DeletionContext, Finalization, make_finalization
+from ssa_operator.reconcile.finalization.rules import Finalization, make_finalization
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.plan import Plan, make_plan
 from ssa_operator.reconcile.renderer import judged, rendered_at_creation
@@ -75,11 +75,11 @@ async def plan_deletion(reconcile: Reconcile, observed: Observed, rendered: Rend
     is_ending = any(map(may_wait_for_parents, observed.children.own)) and await home_is_ending(observed, cluster)
     if is_ending:
         log.info("%s: waits for no CRD or namespace of parents, because its own is being deleted", reconcile.key)
-    context = DeletionContext(now=reconcile.now(), home_is_ending=is_ending)
-    deletion = await judged(reconcile, lambda: make_finalization(observed, rendered, context))
+    now = reconcile.now()
+    deletion = await judged(reconcile, lambda: make_finalization(observed, rendered, now, home_is_ending=is_ending))
     known = await _with_ending_namespaces(reconcile, observed, deletion.blocking_namespaces)
     if known.ending_namespaces:
-        deletion = await judged(reconcile, lambda: make_finalization(known, rendered, context))
+        deletion = await judged(reconcile, lambda: make_finalization(known, rendered, now, home_is_ending=is_ending))
     cluster.claims.claim(reconcile.uid, deletion.plan)
     return deletion
 

@@ -235,11 +235,11 @@ def other_owners(live: LiveObject, uid: str, parents: ObservedParents) -> str:
 OTHERS_TURN = "waits: another parent that shares it writes it, and the API server takes long to answer"
 
 
-async def record_vote(step: Child, uid: str, reconcile: Reconcile) -> LiveObject | None:
+async def record_vote(step: Child, reconcile: Reconcile) -> LiveObject | None:
     """Record on a shared object what its owner renders now. Returns the object as it is then. If it changed meanwhile,
     its event requeues the parent, and any other failure leaves it to the next resync: the parent is in conflict anyway.
     """
-    live = step.live
+    live, uid = step.live, reconcile.uid
     patch = None if live is None else vote_patch(live, uid, step.vote)
     if live is None or patch is None or reconcile.cluster.dry_run:
         return live
@@ -254,11 +254,11 @@ async def record_vote(step: Child, uid: str, reconcile: Reconcile) -> LiveObject
         return live
 
 
-async def release(step: Child, uid: str, resource: Resource, reconcile: Reconcile) -> LiveObject | Child:
+async def release(step: Child, resource: Resource, reconcile: Reconcile) -> LiveObject | Child:
     """Give up an object that other parents share. Returns the outcome, or the object to delete if no other parent owns
     it. Raises ApiError, `conflict` if it changed meanwhile.
     """
-    live, identity = step.live, step.identity
+    live, identity, uid = step.live, step.identity, reconcile.uid
     async with reconcile.cluster.children.shared_turn(identity, uid, patient=reconcile.cluster.dry_run) as granted:
         if not granted:
             return waiting_outcome(step, live, OTHERS_TURN)

@@ -35,7 +35,7 @@ from ssa_operator.reconcile.child_needs import (
     unrendered_needs,
     versions_of,
 )
-from ssa_operator.reconcile.current_reconcile import OwnChildren, Reconcile
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.shards.unlabelled_objects import NO_OBJECTS, UnlabelledObjects, get_unlabelled
 from ssa_operator.reconcile.status.previous_status import reported_kinds
@@ -223,10 +223,11 @@ def own_children(reconcile: Reconcile) -> tuple[LiveObject, ...]:
         return outside, child.identity not in recorded, child.metadata.creation_timestamp or ""
 
     found = tuple(labelled_children(reconcile))
-    known = reconcile.own_children
-    if known is None or known.records is not reconcile.records or known.labelled != found:
-        known = reconcile.own_children = OwnChildren(found, reconcile.records, tuple(sorted(found, key=order)))
-    return known.ordered
+    known, ordered = reconcile.own_children
+    if known != (found, recorded):
+        ordered = tuple(sorted(found, key=order))
+        reconcile.own_children = (found, recorded), ordered
+    return ordered
 
 
 def _recorded(reconcile: Reconcile) -> RecordedNeeds:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -31,7 +32,7 @@ def acting(cluster: object) -> Reconcile:
     return Reconcile(
         cluster=cast("Any", cluster),
         client=cast("Any", cluster),
-        parent=cast("Any", None),
+        parent=cast("Any", SimpleNamespace(live=child())),
         records=ParentRecords(),
         state=ParentState(),
         causes=Cause.PARENT,

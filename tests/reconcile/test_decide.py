@@ -12,7 +12,6 @@ import pytest
 from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.child import Action
-from ssa_operator.reconcile.observed import ApplyScope
 from ssa_operator.reconcile.plan import make_plan
 from ssa_operator.reconcile.resync.unchanged import apply_record
 from tests.objects.example_objects import (
@@ -28,7 +27,7 @@ from tests.objects.example_objects import (
 
 def proven_child() -> dict[str, Any]:
     live = child()
-    return {"apply_records": {live.identity: apply_record(made(config_map()), live)}, "apply_scope": ApplyScope.CHANGED}
+    return {"apply_records": {live.identity: apply_record(made(config_map()), live)}, "applies_all": False}
 
 
 def test_a_manifest_whose_object_does_not_exist_is_applied() -> None:
@@ -43,7 +42,7 @@ def test_a_childs_own_event_costs_no_request_where_it_is_proven_unchanged() -> N
 
 
 def test_a_resync_applies_a_child_that_is_proven_unchanged_too() -> None:
-    plan = make_plan(observed(child(), **proven_child() | {"apply_scope": ApplyScope.ALL}), rendered(config_map()))
+    plan = make_plan(observed(child(), **proven_child() | {"applies_all": True}), rendered(config_map()))
     assert actions(plan) == {"settings": Action.APPLY}
 
 
@@ -112,7 +111,8 @@ def test_a_promise_that_a_manifest_does_not_use_costs_its_plan_no_call() -> None
 
     def called(frame: FrameType, event: str, _: object) -> None:
         if event == "call":
-            rooms.add(Path(frame.f_code.co_filename).parent.name)
+            path = Path(frame.f_code.co_filename)
+            rooms.update((path.stem, path.parent.name))
 
     before = sys.getprofile()
     sys.setprofile(called)

@@ -10,7 +10,7 @@ import pytest
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.render_result import Rendered
 from ssa_operator.reconcile.observation import RECONCILE_AT, make_observed
-from ssa_operator.reconcile.observed import ApplyScope, Observed, ObservedChildren
+from ssa_operator.reconcile.observed import Observed, ObservedChildren
 from ssa_operator.reconcile.parent_records.rules import AppliedRecord, ParentRecords
 from ssa_operator.reconcile.parent_state import ParentState
 from ssa_operator.reconcile.settings import ApplyMode, ReconcileSettings
@@ -49,22 +49,22 @@ def test_the_kind_of_the_parent_has_the_crd_of_its_folder() -> None:
 
 
 @pytest.mark.parametrize(
-    ("causes", "apply", "scope"),
+    ("causes", "apply", "applies_all"),
     [
-        (Cause.PARENT, ApplyMode.ALWAYS, ApplyScope.ALL),
-        (Cause.RESYNC, ApplyMode.ALWAYS, ApplyScope.ALL),
-        (Cause.CHILD, ApplyMode.ALWAYS, ApplyScope.CHANGED),
-        (Cause.PARENT, ApplyMode.CHANGED, ApplyScope.CHANGED),
+        (Cause.PARENT, ApplyMode.ALWAYS, True),
+        (Cause.RESYNC, ApplyMode.ALWAYS, True),
+        (Cause.CHILD, ApplyMode.ALWAYS, False),
+        (Cause.PARENT, ApplyMode.CHANGED, False),
     ],
 )
 def test_the_causes_and_the_settings_decide_whether_everything_is_applied(
-    causes: Cause, apply: ApplyMode, scope: ApplyScope
+    causes: Cause, apply: ApplyMode, applies_all: bool
 ) -> None:
-    assert observed(causes=causes, settings=ReconcileSettings(apply=apply)).apply_scope is scope
+    assert observed(causes=causes, settings=ReconcileSettings(apply=apply)).applies_all is applies_all
 
 
 def test_a_new_reconcile_at_has_everything_applied() -> None:
     state = ParentState(reconcile_at="1")
     renewed, before = (observed(state=state, causes=Cause.CHILD, reconcile_at=each) for each in ("2", "1"))
-    assert (renewed.renewed, renewed.apply_scope) == (True, ApplyScope.ALL)
-    assert (before.renewed, before.apply_scope) == (False, ApplyScope.CHANGED)
+    assert (renewed.renewed, renewed.applies_all) == (True, True)
+    assert (before.renewed, before.applies_all) == (False, False)

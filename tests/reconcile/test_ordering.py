@@ -28,7 +28,7 @@ from ssa_operator.objects.render_result import (
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.reconcile.apply_once import FinalState, OnceRecord
 from ssa_operator.reconcile.child import Action, Child, FailureReason, Result
-from ssa_operator.reconcile.finalization.rules import DeletionContext, make_finalization
+from ssa_operator.reconcile.finalization.rules import make_finalization
 from ssa_operator.reconcile.ordering import depths, inputs_changed, stages, waiting_outcome
 from ssa_operator.reconcile.plan import Plan, make_plan
 from ssa_operator.reconcile.resync.unchanged import apply_record
@@ -107,7 +107,7 @@ def hook(body: dict[str, Any], *references: Reference) -> Document:
 def test_finalize_hooks_come_after_each_other_and_after_children_that_still_exist() -> None:
     hooks = (hook(job("backup"), Reference("ConfigMap", "settings")), hook(job("b"), Reference("Job", "backup")))
     seen = observed(child(), kinds=KINDS, parent=parent(deletionTimestamp="2026-01-01T00:00:00Z"))
-    steps = make_finalization(seen, Rendered(documents=hooks), DeletionContext(now=NOW)).plan.steps
+    steps = make_finalization(seen, Rendered(documents=hooks), NOW).plan.steps
     assert [depths(steps)[step.identity] for step in steps] == [1, 2, 0]
     outcomes = done(steps[2], child())
     assert waiting_outcome(steps[0], outcomes, NOW) is None

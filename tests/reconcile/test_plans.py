@@ -17,7 +17,7 @@ from ssa_operator.objects.render_result import StatusFields
 from ssa_operator.reconcile import promises
 from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.child_memory import ChildMemories
-from ssa_operator.reconcile.observed import ApplyScope, Observed, RenderHistory
+from ssa_operator.reconcile.observed import Observed, RenderHistory
 from ssa_operator.reconcile.parent_records.rules import ParentRecords, parent_records_body, read_parent_records
 from ssa_operator.reconcile.plan import Plan, make_plan, render_history_after
 from ssa_operator.reconcile.status.report import make_report
@@ -132,7 +132,7 @@ class ParentModel(RuleBasedStateMachine):
             *self.objects.values(),
             others=(self.foreign,),
             apply_records={each: row.applied for each, row in self.memories.by_child.items() if row.applied},
-            apply_scope=ApplyScope.CHANGED,
+            applies_all=False,
             applied_digest=renders.applied_digest,
             applied_children=renders.applied_children,
             rendered_before=renders.rendered if renders.digest == self.templates else frozenset(),

@@ -43,29 +43,18 @@ NAMESPACE = GroupKind("", "Namespace")
 CRD = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 
 
-class KeptObjects:
-    """The objects that some parents live in. `crds` has the name of the CRD of each of their kinds."""
-
-    def __init__(self, parents: Iterable[Identity], crds: Mapping[GroupKind, str]) -> None:
-        self._why: dict[Identity, tuple[str, Identity]] = {}
-        for parent in parents:
-            self._why.setdefault(parent, ("it is {} itself", parent))
-            if parent.namespace:
-                self._why.setdefault(Identity(*NAMESPACE, "", parent.namespace), ("{} lives in it", parent))
-            if crd := crds.get(parent.group_kind):
-                self._why.setdefault(Identity(*CRD, "", crd), ("it defines the kind of {}", parent))
-
-    def why_kept(self, identity: Identity) -> str | None:
-        """Why an object is one of them, None if it is not; the text is a sentence about "it"."""
-        if identity.namespace and identity.group_kind in (NAMESPACE, CRD):
-            identity = Identity(*identity.group_kind, "", identity.name)  # a record that a user wrote may have one
-        found = self._why.get(identity)
-        return None if found is None else found[0].format(found[1])
-
-    @property
-    def homes(self) -> tuple[Identity, ...]:
-        """The namespaces and the CRDs among them."""
-        return tuple(each for each in self._why if each.group_kind in (NAMESPACE, CRD))
+def kept_objects(parents: Iterable[Identity], crds: Mapping[GroupKind, str]) -> Mapping[Identity, str]:
+    """The objects that some parents live in, each with the reason: a sentence about "it". `crds` has the name of the
+    CRD of each of their kinds.
+    """
+    found: dict[Identity, str] = {}
+    for parent in parents:
+        found.setdefault(parent, f"it is {parent} itself")
+        if parent.namespace:
+            found.setdefault(Identity(*NAMESPACE, "", parent.namespace), f"{parent} lives in it")
+        if crd := crds.get(parent.group_kind):
+            found.setdefault(Identity(*CRD, "", crd), f"it defines the kind of {parent}")
+    return found
 
 
 def why_kept_unless_known(live: LiveObject | None, parent: LiveObject) -> str | None:

@@ -3,16 +3,10 @@ collector doesn't delete.
 
 Promises:
 - A reconcile of a deletion applies no ordinary manifest.
-- The finalize hooks (reconcile.finalization.hooks) are applied while the other children still exist.
 - After the hooks, the operator deletes the objects of the inventory in the reverse order of their creation, and only
   those that still carry our label.
-- The finalizer goes when each hook is done or skipped, and no object of the inventory is left that the operator has to
-  delete.
 - Another reconcile follows at once only where this one completed a step that the next one waits for.
 - A template that can't be rendered doesn't block the deletion: its hooks are skipped.
-- Objects that the parent lives in are not deleted. An object whose end may wait for the parent is deleted, but its end
-  is not awaited (reconcile.finalization.deletion_cycles).
-- Objects that can't be read or created in a namespace that ends don't block the deletion.
 - Before the first object is deleted, the parent shows that its children are being deleted (reconcile.orphaning.rules):
   by a child that keeps its owner reference until the parent is gone, or else by a record.
 
@@ -29,10 +23,10 @@ point.
 3. When the hooks are done and no such object is left, nothing keeps the parent.
 
 An object leaves the plan only when a watch that has synced, or a read, shows that it is gone or has lost the label of
-the parent, or when the CRD of its kind was deleted. An object that may exist is waited for. Three cases end this
-wait nevertheless, because it would have no end: the deletion of the object may wait for the parent itself
-(`home_is_ending`), its namespace has ended, or it can't be read in a namespace that ends. If the operator may not read
-what decides this, the wait goes on and `needs_person` says so.
+the parent, or when the CRD of its kind was deleted. An object that may exist is waited for. Three cases end this wait
+nevertheless, because it would have no end: the deletion of the object may wait for the parent itself (`home_is_ending`,
+reconcile.finalization.deletion_cycles), its namespace has ended, or it can't be read in a namespace that ends. If the
+operator may not read what decides this, the wait goes on and `needs_person` says so.
 """
 
 from __future__ import annotations
@@ -87,24 +81,19 @@ class Finalization(Struct, frozen=True, kw_only=True):
     """Whether an object can't be read, so that no event may end the wait."""
 
 
-class DeletionContext(Struct, frozen=True, kw_only=True):
-    """What the plan of a deletion depends on, beside the observed state."""
-
-    now: float
-    """Seconds since the epoch."""
-    home_is_ending: bool = False
-    """Whether what the parent, or one above it, lives in is being deleted."""
-
-
-def make_finalization(observed: Observed, rendered: Rendered, context: DeletionContext) -> Finalization:
-    """The plan of one reconcile; `rendered` is the whole render of the templates."""
+def make_finalization(
+    observed: Observed, rendered: Rendered, now: float, *, home_is_ending: bool = False
+) -> Finalization:
+    """The plan of one reconcile; `rendered` is the whole render of the templates, `now` in seconds since the epoch.
+    `home_is_ending`: whether what the parent, or one above it, lives in is being deleted.
+    """
     standing, rendered = rendered.without_hooks, rendered.finalizing
     unreadable = observed.children.unreadable
-    planned_hooks = plan_hooks(observed, rendered, context.now)
+    planned_hooks = plan_hooks(observed, rendered, now)
     hooks = planned_hooks.steps
     undone = [step for step in hooks if step.reason != DONE]
     hooks_done = not undone
-    deletions = _deletion_steps(observed, standing, hooks_done, {step.identity for step in hooks}, context)
+    deletions = _deletion_steps(observed, standing, hooks_done, {step.identity for step in hooks}, home_is_ending)
     to_delete = {step.identity for step in deletions}
     planned = {step.identity for step in hooks} | to_delete
     others = [
@@ -159,7 +148,7 @@ def _deletion_steps(
     standing: Rendered,
     hooks_done: bool,
     hooks: AbstractSet[Identity],
-    context: DeletionContext,
+    home_is_ending: bool,
 ) -> list[Child]:
     """A step for each object that must be deleted before the parent. An object that another one still needs is kept.
 
@@ -177,7 +166,7 @@ def _deletion_steps(
     recorded = [identity for wave in observed.records.waves for identity in wave if hooks_done or identity not in hooks]
     candidates = [each for each in dict.fromkeys([*recorded, *owned, *lost]) if not observed.why_kept(each)]
     steps = [step for identity in candidates if (step := _deletion_step(observed, identity))]
-    steps = [step for step in steps if not (context.home_is_ending and _may_wait_for_parents(step))]
+    steps = [step for step in steps if not (home_is_ending and _may_wait_for_parents(step))]
     if not hooks_done:
         return [_keep(step, _AFTER_HOOKS) for step in steps]
     earlier = _deleted_earlier(observed, [step.identity for step in steps], dependencies, linked)

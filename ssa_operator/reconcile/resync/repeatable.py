@@ -21,7 +21,6 @@ from ssa_operator.objects.manifest import Manifest
 from ssa_operator.reconcile.adoption import only_to_known
 from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.child_memory import ChildMemories
-from ssa_operator.reconcile.observed import ApplyScope
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.shared_ownership import with_owners
 
@@ -54,7 +53,7 @@ def repeatable_applies(
     """
     observed = plan.observed
     if (
-        observed.apply_scope is not ApplyScope.ALL
+        not observed.applies_all
         or not plan.rendered.complete
         or plan.hold_message
         or plan.blocked

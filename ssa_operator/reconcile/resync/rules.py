@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.reconcile.child import Action, Child, Result
-from ssa_operator.reconcile.observed import ApplyScope, Observed
+from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.resync.unchanged import ApplyRecord, apply_record, is_counted_in_vain, is_unchanged
 
 Key = TypeVar("Key", bound=Hashable)
@@ -122,7 +122,7 @@ def needs_no_apply(observed: Observed, step: Child) -> Child | None:
     refusal = step.memory.refusal
     # No event tells when admission lets the manifest pass.
     refused = refusal is not None and bool(refusal.admission)
-    if observed.apply_scope is ApplyScope.CHANGED and not refused:
+    if not observed.applies_all and not refused:
         return step.left_unchanged("is proven unchanged", unchanged=True)
     if is_counted_in_vain(step.present, record) and not observed.renewed:
         return step.left_unchanged(_COUNTED, unchanged=True)

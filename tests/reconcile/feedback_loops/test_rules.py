@@ -20,7 +20,7 @@ from ssa_operator.reconcile import promises
 from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.child_memory import NO_MEMORY, ChildMemories, ChildMemory
 from ssa_operator.reconcile.feedback_loops.change_bucket import CAPACITY, REFILL, ChangeBucket
-from ssa_operator.reconcile.observed import ApplyScope, ObservedParents
+from ssa_operator.reconcile.observed import ObservedParents
 from ssa_operator.reconcile.plan import make_plan
 from ssa_operator.reconcile.resync.unchanged import apply_record
 from tests.objects.example_objects import (
@@ -175,7 +175,7 @@ def test_only_the_child_in_the_loop_is_delayed_and_only_until_its_pause_is_over(
     documents = Rendered(documents=(reading("a", *queries, new="1"), reading("b")))
 
     def planned(now: float, *own: LiveObject) -> list[Child]:
-        return list(make_plan(observed(*own, monotonic=now, apply_scope=ApplyScope.ALL, **memory), documents).steps)
+        return list(make_plan(observed(*own, monotonic=now, applies_all=True, **memory), documents).steps)
 
     paused = planned(NOW + REFILL - 1, live)
     assert [step.action for step in paused] == [Action.UNCHANGED, Action.APPLY]

@@ -17,7 +17,6 @@ from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.reconcile.child import Action
 from ssa_operator.reconcile.finalization.deletion_cycles import EndingNamespace
 from ssa_operator.reconcile.finalization.rules import (
-    DeletionContext,
     Finalization,
     make_finalization,
 )
@@ -89,7 +88,6 @@ class Cluster:
             for name, needs in self.standing.items()
         ]
         rendered = Rendered(documents=(*plain, *(document(hook(name)) for name in self.hooks)), **more)
-        context = DeletionContext(now=self.now)
         ending = {self.terminating: EndingNamespace(reason="is being deleted")} if self.terminating else {}
         children = replace(seen.children, own=tuple(self.objects.values()))
         return make_finalization(
@@ -100,7 +98,7 @@ class Cluster:
                 ending_namespaces=ending,
             ),
             rendered,
-            context,
+            self.now,
         )
 
     def act(self, finalization: Finalization) -> None:

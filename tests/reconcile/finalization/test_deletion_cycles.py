@@ -19,7 +19,7 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Rendered
 from ssa_operator.reconcile.child import Action
 from ssa_operator.reconcile.finalization.deletion_cycles import CRD, NAMESPACE, may_wait_for_parents
-from ssa_operator.reconcile.finalization.rules import DeletionContext, Finalization, make_finalization
+from ssa_operator.reconcile.finalization.rules import Finalization, make_finalization
 from ssa_operator.reconcile.nested_parents import Ancestors
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.plan import make_plan
@@ -67,7 +67,7 @@ def test_only_while_what_the_parent_lives_in_is_being_deleted_no_namespace_of_pa
         there = (live(space("base")), live(space("a"), status, deletionTimestamp=BEGAN))
         records = ParentRecords(inventory={space("base"): 1, space("a"): 2}, has_finalizer=True)
         seen = observed(*there, kinds=KINDS, records=records, parent=parent(deletionTimestamp=BEGAN))
-        found = make_finalization(seen, Rendered(), DeletionContext(now=NOW, home_is_ending=is_ending))
+        found = make_finalization(seen, Rendered(), NOW, home_is_ending=is_ending)
         actions = {step.identity.name: step.action for step in found.plan.steps if "remains" not in step.reason}
         assert actions == ({"base": Action.KEEP, "a": Action.KEEP} if awaited else {"base": Action.PRUNE})
         assert found.awaits_parents is (awaited and status == report(FINALIZER))
@@ -100,7 +100,7 @@ def test_while_parents_above_are_unknown_no_namespace_that_is_older_than_the_par
     assert step.manifest is not None
     assert step.manifest.deleted_by_operator is not kept
     leaving = replace(seen, parent=parent(creationTimestamp=BEGAN, deletionTimestamp=BEGAN))
-    assert make_finalization(leaving, Rendered(), DeletionContext(now=NOW)).finished is kept
+    assert make_finalization(leaving, Rendered(), NOW).finished is kept
 
 
 @dataclass
@@ -179,7 +179,7 @@ class Model:
             records=ParentRecords(inventory=self.inventories[name], has_finalizer=True),
         )
         is_ending = any(map(may_wait_for_parents, there)) and any(each in self.deleted for each in seen.homes)
-        return make_finalization(seen, Rendered(), DeletionContext(now=NOW, home_is_ending=is_ending))
+        return make_finalization(seen, Rendered(), NOW, home_is_ending=is_ending)
 
 
 @given(data=st.data(), seed=st.integers(0, 1000))

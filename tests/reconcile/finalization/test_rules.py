@@ -15,7 +15,6 @@ from ssa_operator.objects.live_object import MANAGER
 from ssa_operator.objects.render_result import Rendered, StatusFields
 from ssa_operator.reconcile.child import Action, Result
 from ssa_operator.reconcile.finalization.rules import (
-    DeletionContext,
     advances_deletion,
     make_finalization,
 )
@@ -124,7 +123,7 @@ def test_only_a_kind_whose_crd_was_deleted_does_not_block_the_deletion() -> None
     records = ParentRecords(inventory={gone: 1}, has_finalizer=True)
     assert Cluster(records, {}).plan().finished
     seen = observed(records=records, unserved={gone: "its CRD is not served"}, parent=parent())
-    finalization = make_finalization(seen, Rendered(), DeletionContext(now=NOW))
+    finalization = make_finalization(seen, Rendered(), NOW)
     assert (finalization.finished, finalization.needs_person) == (False, True)
     assert finalization.awaited == "Gadget g may exist: its CRD is not served"
 
@@ -160,7 +159,7 @@ def test_a_recorded_object_that_cannot_be_read_is_not_taken_for_a_deleted_one() 
     records = ParentRecords(inventory={space("a"): 1}, has_finalizer=True)
     kinds = {NAMESPACE: KindState(namespaced=False, synced=True)}
     seen = observed(kinds=kinds, records=records, unreadable={space("a"): "timed out"}, parent=parent())
-    finalization = make_finalization(seen, Rendered(), DeletionContext(now=NOW))
+    finalization = make_finalization(seen, Rendered(), NOW)
     assert not finalization.finished
     (step,) = finalization.plan.steps
     assert (step.action, step.reason) == (Action.WAIT, "waits: it may exist, and can't be read: timed out")

@@ -12,7 +12,6 @@ from ssa_operator.objects.render_result import RenderProblem
 from ssa_operator.reconcile.child import Child, Result
 from ssa_operator.reconcile.child_memory import Recreation
 from ssa_operator.reconcile.field_conflicts.history import ConflictHistory, DatedChange, ForeignChange
-from ssa_operator.reconcile.observed import ApplyScope
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.plan import Plan, make_plan
 from ssa_operator.reconcile.resync.repeatable import SIZE_LIMIT, repeatable_applies
@@ -64,7 +63,7 @@ def test_large_manifests_are_not_kept() -> None:
     "changes",
     [
         {"problems": (RenderProblem("no"),)},
-        {"apply_scope": ApplyScope.CHANGED},
+        {"applies_all": False},
         {"unlabelled": {config_map_identity("other"): child("other")}},
         {"unreadable": {config_map_identity("other"): "forbidden"}},
         {"records": ParentRecords(once_records={"a": "b"})},
