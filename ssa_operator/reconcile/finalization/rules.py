@@ -46,14 +46,13 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import FOREGROUND
 from ssa_operator.objects.render_result import Rendered
 from ssa_operator.reconcile.child import Action, Child, FailureReason, Result
-from ssa_operator.reconcile.document_steps import identity_of, step_for_document, step_for_wait
 from ssa_operator.reconcile.finalization.deletion_cycles import may_wait_for_parents
 from ssa_operator.reconcile.finalization.hooks import DONE, is_done, is_failed_job, order_hooks, plan_hooks
 from ssa_operator.reconcile.finalization.stuck_deletions import deletion_text
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.orphaning.rules import proves_deletion
 from ssa_operator.reconcile.parent_records.rules import HOOK, ParentRecords, identity_key
-from ssa_operator.reconcile.plan import Plan
+from ssa_operator.reconcile.plan import Plan, identity_of, step_for_document, step_for_wait
 from ssa_operator.reconcile.prune.rules import is_owned
 
 _AFTER_HOOKS = "is deleted after the finalize hooks"
