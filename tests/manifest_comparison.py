@@ -135,12 +135,13 @@ async def refusal(client: Client, mapper: RESTMapper, body: Mapping[str, Any]) -
     return ""
 
 
-async def server_errors(client: Client, bodies: Iterable[Mapping[str, Any]]) -> dict[bytes, list[str]]:
-    """What `check` adds to that when it asks an API server, by the encoded manifests."""
+async def server_errors(client: Client, bodies: Iterable[Mapping[str, Any]]) -> dict[bytes, tuple[str, list[str]]]:
+    """What an API server says when `check` asks it, and what `check` makes of it, by the encoded manifests."""
     documents = [Document(body=each, location=NOWHERE, location_of=lambda _: NOWHERE) for each in bodies]
     refusals = await ask(client, [AskedManifest(document=each, body=sent(each.body)) for each in documents])
     return {
-        encode(refused.manifest.document.body): [each.text for each in server_findings(refused)] for refused in refusals
+        encode(each.manifest.document.body): (str(each.error), [finding.text for finding in server_findings(each)])
+        for each in refusals
     }
 
 
@@ -151,11 +152,12 @@ async def compare(client: Client, trials: Iterable[Trial]) -> Comparison:
     added = await server_errors(client, (each.body for each in trials if has_types(each.body, schemas)))
 
     async def one(trial: Trial) -> None:
-        ours = errors(trial.body, schemas)
-        async with slots:
-            theirs = await refusal(client, mapper, trial.body)
+        ours, (theirs, asked) = errors(trial.body, schemas), added.get(encode(trial.body), ("", []))
+        if not theirs:  # `check` may not have asked, or have taken the answer for one about the cluster
+            async with slots:
+                theirs = await refusal(client, mapper, trial.body)
         if not any(words in theirs for words in OF_THE_CLUSTER):
-            result.add(trial, theirs, ours, added.get(encode(trial.body), []))
+            result.add(trial, theirs, ours, asked)
 
     await asyncio.gather(*map(one, trials))
     return result

@@ -11,12 +11,8 @@ Promises:
   that is gone would have the garbage collector delete the child, also one that was orphaned.
 - A field that a template stops writing goes, also where the API server would restore it from the same field by another
   name, or keeps it in an annotation because the version of the manifest lacks it.
-- A refused field is reported with the template line that wrote it, and with other managers that have to do with it.
-- What is created in the place of a deleted object has the number of replicas that others had set there. A number that
-  the manifest leaves to others gets another owner before the apply that would remove it.
 - An object is deleted only as the operator knows it: what was recreated under the same name stays, and so does what no
   longer belongs to the parent. A change that concerns neither doesn't prevent the deletion.
-- Nothing is deleted while the operator's view of the parent is old.
 """
 
 from __future__ import annotations

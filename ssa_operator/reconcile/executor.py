@@ -1,8 +1,6 @@
 """Carries out the plans of reconciles, and updates what the process remembers of the children.
 
 Promises:
-- What became of a child is remembered even if the reconcile fails later: a child that was deleted to be recreated is
-  not forgotten.
 - An expression of an author that judges an object, and takes long, does not hold up other parents.
 """
 

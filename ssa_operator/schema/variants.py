@@ -7,7 +7,8 @@ Promises:
 - A value fits the keywords of its field's schema. A field whose pattern fits no known string is left as it is.
 - Every risky value is valid by the schema of its field, and Kubernetes may refuse it in the children that use it. The
   risky values depend only on the field's name, its type, and its present value, so that they exist for every CRD.
-- No risky number is one that starts many pods.
+- No risky number is one that starts many pods. What a CRD has copied of Kubernetes (selectors, affinities, tolerations,
+  references) is left out at most: Kubernetes refuses other values of it than the CRD does.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from msgspec import Struct
 
 from ssa_operator.objects.source_location import FieldPath, field_text
 from ssa_operator.schema.crd_schema import Schema
+from ssa_operator.schema.data import built_in_schemas
 from ssa_operator.schema.samples import Sampler, UnknownValueError, fits, smallest_number
 from ssa_operator.schema.schema_validation import validate, validate_lists
 
@@ -36,6 +39,9 @@ _DEPTH_LIMIT = 8
 _INTEGER = 2**31 - 1
 
 
+_ANY_TEXT = {"a string of special characters": SPECIAL, "an empty string": ""}
+
+
 class Variant(Struct, frozen=True, kw_only=True):
     """A parent with one changed field."""
 
@@ -45,6 +51,8 @@ class Variant(Struct, frozen=True, kw_only=True):
     body: Mapping[str, Any]
     unlimited: bool = False
     """Whether the value is a large number, because the schema has no maximum."""
+    any_text: bool = False
+    """Whether the value is a text that no name may be, because the schema allows any text."""
 
     def __str__(self) -> str:
         return f"{field_text(self.field)} {self.change}"
@@ -73,7 +81,9 @@ def variants(
     ]
     ordered = (each for round_ in itertools.zip_longest(*changes) for each in round_ if each is not None)
     changed = (
-        Variant(field=path, change=change, body=body, unlimited=value == _INTEGER)
+        Variant(
+            field=path, change=change, body=body, unlimited=value == _INTEGER, any_text=_ANY_TEXT.get(change) == value
+        )
         for path, change, value in ordered
         if (body := _with(parent, schema, path, value)) is not None
     )
@@ -86,14 +96,26 @@ def _fields(schema: Schema, path: FieldPath, value: Any, depth: int) -> Iterator
     required = schema.get("required") or ()
     for name, inner in (schema.get("properties") or {}).items():
         own = value.get(name) if isinstance(value, Mapping) else None
-        yield (*path, name), inner, own, name not in required
-        if depth < _DEPTH_LIMIT:
+        copied = _is_of_kubernetes(inner)
+        yield (*path, name), {} if copied else inner, own, name not in required
+        if depth < _DEPTH_LIMIT and not copied:
             yield from _fields(inner, (*path, name), own, depth + 1)
     items = schema.get("items")
-    if isinstance(items, Mapping) and depth < _DEPTH_LIMIT:
+    if isinstance(items, Mapping) and depth < _DEPTH_LIMIT and not _is_of_kubernetes(items):
         own = value[0] if isinstance(value, list) and value else None
         yield (*path, 0), items, own, False
         yield from _fields(items, (*path, 0), own, depth + 1)
+
+
+def _is_of_kubernetes(schema: Schema) -> bool:
+    """Whether an object has exactly the fields of one of Kubernetes' own types, as a selector or an affinity."""
+    names = frozenset(schema.get("properties") or ())
+    return len(names) > 1 and names in _types()
+
+
+@cache
+def _types() -> frozenset[frozenset[str]]:
+    return frozenset(frozenset(each.get("properties") or ()) for each in built_in_schemas().types.values())
 
 
 # Values.
@@ -113,10 +135,7 @@ def _values(schema: Schema) -> Iterator[tuple[str, Any]]:
             for value in (smallest_number(schema), _largest(schema)):
                 yield str(value), value
         case "string":
-            if fits(SPECIAL, schema):
-                yield "a string of special characters", SPECIAL
-            if fits("", schema):
-                yield "an empty string", ""
+            yield from ((change, text) for change, text in _ANY_TEXT.items() if fits(text, schema))
         case "array" if not schema.get("minItems"):
             yield "an empty list", []
         case "object" if not schema.get("required") and not schema.get("minProperties"):

@@ -45,7 +45,7 @@ CONFIG_MAP = plain_template("ConfigMap")
 
 PATCHED = """
 import os, re, signal, threading
-from ssa_operator.reconcile import renderer
+from ssa_operator.rendering import render as renderer
 from ssa_operator.rendering.values import limits
 render = renderer.render
 def end_in_thread():

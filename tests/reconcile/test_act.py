@@ -14,7 +14,7 @@ from ssa_operator.kube.api.errors import ApiError, ErrorStatus, Unreachable
 from ssa_operator.kube.clock import SYSTEM
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.reconcile import document_steps
+from ssa_operator.reconcile import plan as plans
 from ssa_operator.reconcile.act import act, run_all
 from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.current_reconcile import Reconcile
@@ -82,7 +82,7 @@ async def test_a_bug_of_planning_one_child_fails_that_child_alone(monkeypatch: p
             raise RecursionError
         return decide_step(view, step)
 
-    monkeypatch.setattr(document_steps, "decide_step", decide)
+    monkeypatch.setattr(plans, "decide_step", decide)
     plan = make_plan(observed(), rendered(config_map("a"), config_map("b")))
     assert [(step.identity.name, step.action) for step in plan.steps] == [("a", Action.APPLY), ("b", Action.REFUSE)]
     _, outcome = await act(replace(plan, steps=(plan.steps[1],) * 2), acting(Broken()))

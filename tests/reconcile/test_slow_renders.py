@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ssa_operator.operator import template_sources
-from ssa_operator.reconcile import renderer
+from ssa_operator.rendering import render as rendering
 from ssa_operator.rendering.folder.loaded_folders import load_all
 from ssa_operator.rendering.jinja import predicates
 from ssa_operator.rendering.values import limits
@@ -47,7 +47,7 @@ TAKES_SECOND = "rendering takes longer than 1 second"
 
 
 @contextlib.contextmanager
-def counted_turns(monkeypatch: pytest.MonkeyPatch, function: str, module: Any = renderer) -> Iterator[list[int]]:
+def counted_turns(monkeypatch: pytest.MonkeyPatch, function: str, module: Any = rendering) -> Iterator[list[int]]:
     """The turns that the event loop had during each render that came to its end and that had more than one."""
     turns, found = 0, list[int]()
     render = getattr(module, function)
@@ -77,7 +77,7 @@ def counted_turns(monkeypatch: pytest.MonkeyPatch, function: str, module: Any = 
 @contextlib.contextmanager
 def held_in_thread(monkeypatch: pytest.MonkeyPatch, function: str) -> Iterator[None]:
     """Let no render in a thread go on until the end of the block."""
-    go_on, render = threading.Event(), getattr(renderer, function)
+    go_on, render = threading.Event(), getattr(rendering, function)
 
     def held(*arguments: Any, **options: Any) -> Any:
         if threading.current_thread() is not threading.main_thread():
@@ -85,7 +85,7 @@ def held_in_thread(monkeypatch: pytest.MonkeyPatch, function: str) -> Iterator[N
         return render(*arguments, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(renderer, function, held)
+        patch.setattr(rendering, function, held)
         try:
             yield
         finally:

@@ -43,6 +43,9 @@ def unknown(found: TemplateContents) -> list[str]:
 
 MAP, JOB, WEB = manifest("v1", "ConfigMap"), manifest("batch/v1", "Job"), manifest("apps/v1", "Deployment")
 
+CONSTANTS = "{% set kinds = {'a': 'Secret', 'b': 'Service'} %}"
+ANY_KIND = "apiVersion: v1\nkind: {{ kind }}\nmetadata: {name: x}\n"
+
 # The template, and the kinds that it can render.
 KINDS: dict[str, tuple[str, list[str]]] = {
     "plain text": (MAP, ["ConfigMap"]),
@@ -143,6 +146,24 @@ KINDS: dict[str, tuple[str, list[str]]] = {
         ),
         ["ConfigMap", "Job.batch"],
     ),
+    **{
+        f"constants in {expression}": (
+            f"{CONSTANTS}{{% for {expression} %}}\n{ANY_KIND}---\n{{% endfor %}}\n",
+            ["Secret", "Service"],
+        )
+        for expression in (
+            "_, kind in kinds.items()",
+            "kind in kinds.values()",
+            "_, kind in kinds | dictsort",
+            "kind in 'Secret Service'.split()",
+            "kind in 'Secret,Service'.split(',')",
+            "kind in ['Secret', 'Ser-vice' | replace('-', '')]",
+        )
+    },
+    "a filter of an include in one line": (
+        f"{{% filter indent(0) %}}{{% include '_more.j2' %}}{{% endfilter %}}\n---\n{MAP}",
+        ["ConfigMap", "Job.batch"],
+    ),
     "the values that the CRD allows": (
         "apiVersion: apps/v1\nkind: {{ spec.workload }}\nmetadata: {name: x}\n",
         ["DaemonSet.apps", "Deployment.apps"],
@@ -163,7 +184,7 @@ KINDS: dict[str, tuple[str, list[str]]] = {
 @pytest.mark.parametrize("case", KINDS)
 def test_every_kind_that_a_template_can_render_is_found(case: str, tmp_path: Path) -> None:
     text, expected = KINDS[case]
-    found = contents(tmp_path, text)
+    found = contents(tmp_path, text, _more__j2=JOB)
     assert kinds(found) == expected
     assert unknown(found) == []
 

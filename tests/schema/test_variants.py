@@ -161,3 +161,27 @@ def test_every_risky_value_fits_the_schema_and_is_new(name: str, schema: Any, be
         assert not validate(schema, value).errors
         assert not validate_lists(schema, value)
         assert json.dumps(value) != json.dumps(before)
+
+
+def test_what_a_crd_has_copied_of_kubernetes_is_left_out_at_most() -> None:
+    text = {"type": "string"}
+    requirement = {"key": text, "operator": text, "values": {"type": "array", "items": text}}
+    selector = {
+        "matchLabels": {"type": "object", "additionalProperties": text},
+        "matchExpressions": {"type": "array", "items": {"type": "object", "properties": requirement}},
+    }
+    tolerations = {"type": "array", "items": {"type": "object", "properties": {**TOLERATION, "operator": text}}}
+    spec = schema(selector={"type": "object", "properties": selector}, tolerations=tolerations)
+    given = parent(selector={"matchLabels": {"a": "b"}}, tolerations=[{"operator": "Exists"}])
+    assert list(found(given, spec)) == [
+        "spec.selector left out",
+        "spec.tolerations left out",
+        "spec.tolerations an empty list",
+    ]
+    own = schema(selector={"type": "object", "properties": {**selector, "mine": text}})
+    assert "spec.selector.mine an empty string" in found(given, own)
+
+
+TOLERATION = {name: {"type": "string"} for name in ("effect", "key", "value")} | {
+    "tolerationSeconds": {"type": "integer"}
+}

@@ -24,10 +24,10 @@ from ssa_operator.objects.readiness import ReadinessState, readiness
 from ssa_operator.objects.render_result import Rendered
 from ssa_operator.objects.scalars import seconds_of
 from ssa_operator.reconcile.child import Action, Child
-from ssa_operator.reconcile.document_steps import step_for_document, step_for_wait
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.ordering import order_steps
 from ssa_operator.reconcile.parent_records.rules import HOOK, identity_key
+from ssa_operator.reconcile.plan import step_for_document, step_for_wait
 
 HOOK_BACKOFF_OFFSET = 5
 """Failures that the backoff of a failed hook starts with, so that its first pause is 8 s: the Job has retried by its

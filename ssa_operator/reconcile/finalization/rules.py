@@ -3,16 +3,10 @@ collector doesn't delete.
 
 Promises:
 - A reconcile of a deletion applies no ordinary manifest.
-- The finalize hooks (reconcile.finalization.hooks) are applied while the other children still exist.
 - After the hooks, the operator deletes the objects of the inventory in the reverse order of their creation, and only
   those that still carry our label.
-- The finalizer goes when each hook is done or skipped, and no object of the inventory is left that the operator has to
-  delete.
 - Another reconcile follows at once only where this one completed a step that the next one waits for.
 - A template that can't be rendered doesn't block the deletion: its hooks are skipped.
-- Objects that the parent lives in are not deleted. An object whose end may wait for the parent is deleted, but its end
-  is not awaited (reconcile.finalization.deletion_cycles).
-- Objects that can't be read or created in a namespace that ends don't block the deletion.
 - Before the first object is deleted, the parent shows that its children are being deleted (reconcile.orphaning.rules):
   by a child that keeps its owner reference until the parent is gone, or else by a record.
 
@@ -29,10 +23,10 @@ point.
 3. When the hooks are done and no such object is left, nothing keeps the parent.
 
 An object leaves the plan only when a watch that has synced, or a read, shows that it is gone or has lost the label of
-the parent, or when the CRD of its kind was deleted. An object that may exist is waited for. Three cases end this
-wait nevertheless, because it would have no end: the deletion of the object may wait for the parent itself
-(`home_is_ending`), its namespace has ended, or it can't be read in a namespace that ends. If the operator may not read
-what decides this, the wait goes on and `needs_person` says so.
+the parent, or when the CRD of its kind was deleted. An object that may exist is waited for. Three cases end this wait
+nevertheless, because it would have no end: the deletion of the object may wait for the parent itself (`home_is_ending`,
+reconcile.finalization.deletion_cycles), its namespace has ended, or it can't be read in a namespace that ends. If the
+operator may not read what decides this, the wait goes on and `needs_person` says so.
 """
 
 from __future__ import annotations
@@ -52,14 +46,13 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import FOREGROUND
 from ssa_operator.objects.render_result import Rendered
 from ssa_operator.reconcile.child import Action, Child, FailureReason, Result
-from ssa_operator.reconcile.document_steps import identity_of, step_for_document, step_for_wait
 from ssa_operator.reconcile.finalization.deletion_cycles import may_wait_for_parents
 from ssa_operator.reconcile.finalization.hooks import DONE, is_done, is_failed_job, order_hooks, plan_hooks
 from ssa_operator.reconcile.finalization.stuck_deletions import deletion_text
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.orphaning.rules import proves_deletion
 from ssa_operator.reconcile.parent_records.rules import HOOK, ParentRecords, identity_key
-from ssa_operator.reconcile.plan import Plan
+from ssa_operator.reconcile.plan import Plan, identity_of, step_for_document, step_for_wait
 from ssa_operator.reconcile.prune.rules import is_owned
 
 _AFTER_HOOKS = "is deleted after the finalize hooks"

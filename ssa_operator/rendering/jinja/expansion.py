@@ -43,6 +43,7 @@ from ssa_operator.objects.template_contents import PARENT_NAMESPACE, PossibleFie
 from ssa_operator.rendering.jinja import filters
 from ssa_operator.rendering.jinja.functions import VARIABLES
 from ssa_operator.rendering.jinja.possible_values import (
+    METHODS,
     PARENTS_NAMESPACE,
     UNKNOWN,
     AnyValue,
@@ -60,12 +61,15 @@ from ssa_operator.rendering.jinja.possible_values import (
     bounded,
     concatenated,
     data_value,
+    entries_of,
     in_arm,
     indented,
     known_texts,
     limited_texts,
     options_of,
     placed,
+    replaced,
+    split,
 )
 from ssa_operator.rendering.jinja.tags import return_value
 from ssa_operator.rendering.jinja.templates import Templates
@@ -477,12 +481,12 @@ class Expansion:
                 return indented(value, arguments, named)
             case filters.PLACE_ALL if isinstance(value, Fragment):
                 return placed(value, arguments)
-            case "trim" | filters.PLACE_FIRST if isinstance(value, Fragment):
+            case "trim" | filters.PLACE_FIRST | filters.PLACE_LINE if isinstance(value, Fragment):
                 return value
-            case "items" if isinstance(value, Entries):
-                return PossibleItems(
-                    tuple(PossibleItems((Texts(frozenset({key})), each)) for key, each in value.values)
-                )
+            case "items" | "dictsort" if isinstance(value, Entries):
+                return entries_of(value, "items")
+            case "replace" if len(arguments) == 2 and not named:
+                return replaced(value, arguments[0], arguments[1])
             case "lower" | "upper" | "capitalize" | "title" | "trim" if isinstance(value, Texts):
                 change = {"trim": str.strip}.get(node.name) or getattr(str, node.name)
                 return Texts(frozenset(map(change, value.options)), value.complete)
@@ -514,6 +518,12 @@ class Expansion:
             self.generates = self.generates or node.node.name == "generated"
             self.warns = self.warns or node.node.name == "warn"
             return UNKNOWN
+        if isinstance(node.node, nodes.Getattr) and node.node.attr in METHODS:
+            found = self._value(node.node.node, scope)
+            if isinstance(found, Entries) and node.node.attr not in dict(found.values):
+                return entries_of(found, node.node.attr)
+            if node.node.attr == "split" and isinstance(found, Texts) and not named:
+                return split(found, arguments)
         target = self._value(node.node, scope)
         if isinstance(target, Body):
             return self._macro_result(target, arguments, named, caller, node.lineno)

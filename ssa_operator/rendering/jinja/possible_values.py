@@ -179,6 +179,50 @@ def as_texts(value: Value) -> Texts | None:
     return None
 
 
+METHODS = frozenset({"items", "keys", "split", "values"})
+"""The methods whose results are known if what they are called on is."""
+
+
+def entries_of(value: Entries, method: str) -> Value:
+    """What `items`, `keys` or `values` gives of a mapping."""
+    keys = [Texts(frozenset({key})) for key, _ in value.values]
+    match method:
+        case "items":
+            pairs = zip(keys, (each for _, each in value.values), strict=True)
+            return PossibleItems(tuple(PossibleItems(pair) for pair in pairs))
+        case "keys":
+            return PossibleItems(tuple(keys))
+        case "values":
+            return PossibleItems(tuple(each for _, each in value.values))
+    return UNKNOWN
+
+
+def split(value: Texts, arguments: Sequence[Value]) -> Value:
+    """The parts of a text that is known, between separators that are known."""
+    text = only_text(value)
+    separator = only_text(arguments[0]) if arguments else None
+    if text is None or len(arguments) > 1 or (arguments and not separator):
+        return UNKNOWN
+    return bounded(PossibleItems(tuple(Texts(frozenset({part})) for part in text.split(separator))))
+
+
+def replaced(value: Value, old: Value, new: Value) -> Value:
+    """Texts in which one text is replaced by another one, if both are known."""
+    before, after = only_text(old), only_text(new)
+    if not isinstance(value, Texts) or not before or after is None:
+        return UNKNOWN
+    if sum(len(text) + text.count(before) * len(after) for text in value.options) > TEXT_LIMIT:
+        return UNKNOWN
+    return Texts(frozenset(text.replace(before, after) for text in value.options), value.complete)
+
+
+def only_text(value: Value) -> str | None:
+    """The text that a value is, None if it may be another one."""
+    return (
+        next(iter(value.options)) if isinstance(value, Texts) and value.complete and len(value.options) == 1 else None
+    )
+
+
 def placed(fragment: Fragment, arguments: Sequence[Value]) -> Fragment:
     """The text of an include, moved to the right as far as its first line has less than an indentation."""
     (width, *_) = options_of(arguments[0])

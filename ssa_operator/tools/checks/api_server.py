@@ -105,10 +105,12 @@ class APIServer:
             from ssa_operator.devcluster import binaries, scratch_server
             from ssa_operator.devcluster.components import STORAGE
         except ModuleNotFoundError as error:
-            raise _NotAskedError(f"`pip install 'ssa-operator[dev]' && {_START}` gets one") from error
+            raise _NotAskedError(
+                f"there is none here; `pip install 'ssa-operator[dev]' && {_START}` gets one"
+            ) from error
         programs = binaries.available(binaries.from_environment(), STORAGE)
         if programs is None:
-            raise _NotAskedError(f"`{_START}` gets one")
+            raise _NotAskedError(f"there is none here; `{_START}` gets one")
         self._own = await scratch_server.begin(programs)
 
     async def _refusals(self, manifests: Sequence[AskedManifest], crds: Iterable[Document]) -> list[Refusal]:

@@ -1,7 +1,8 @@
 """Rules about the other objects that templates read: their fields must exist, and a template must render the children.
 
 Promises:
-- A field of `child`, `live` or `lookup` with a constant kind is checked, also through a variable that is set once.
+- A field of `child`, `live` or `lookup` with a constant kind is checked, also through a variable that is set once, and
+  a field of an item of `lookup_all` or of a list in such an object, also through loops.
 - It is found also in branches that no example takes; `default` makes no difference, because no object ever has it.
 - A kind without a schema, or whose `status` has none, is no finding, nor is the `status` of a lookup.
 - A child of a kind that doesn't exist is a finding where its name is near to one that the folder renders.
@@ -14,14 +15,14 @@ Promises:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from jinja2 import nodes
 from msgspec import Struct
 
 from ssa_operator.objects.annotations import Reference
 from ssa_operator.objects.messages import near_names
-from ssa_operator.objects.source_location import SourceLocation, field_text
+from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas, Schema
 from ssa_operator.tools.findings.findings import Finding
 from ssa_operator.tools.offline.offline_cluster import OfflineParent
@@ -38,7 +39,7 @@ class _ChildRead(Struct, frozen=True, kw_only=True):
     kind: str
     api_version: str
     """'' where the function takes none."""
-    path: tuple[str, ...]
+    path: FieldPath
     line: int
 
 
@@ -65,22 +66,27 @@ def check_child_fields(
                 yield _finding(read, max(each for each in missing if each), location)
 
 
-def _finding(read: _ChildRead, unknown: tuple[tuple[str, ...], tuple[str, ...]], location: SourceLocation) -> Finding:
+def _finding(read: _ChildRead, unknown: tuple[FieldPath, tuple[str, ...]], location: SourceLocation) -> Finding:
     path, siblings = unknown
-    near = near_names(path[-1], siblings) or [each for each in siblings if each.lower() == path[-1].lower()]
+    last = str(path[-1])
+    near = near_names(last, siblings) or [each for each in siblings if each.lower() == last.lower()]
     fix = f"did you mean {field_text((*path[:-1], near[0]))}?" if near else ""
     message = f"no {read.kind} has a field {field_text(path)}"
     return Finding(code="unknown-field", message=message, location=location, fix=fix)
 
 
 def _first_unknown(
-    path: tuple[str, ...], schema: Schema, schemas: KubernetesSchemas
-) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    path: FieldPath, schema: Schema, schemas: KubernetesSchemas
+) -> tuple[FieldPath, tuple[str, ...]] | None:
     """The first part of a path that a schema doesn't have, with the fields beside it; None if it has all."""
     for length, part in enumerate(path, 1):
         schema = schemas.resolved(schema)
         properties = schema.get("properties") or {}
-        if part in properties:
+        if isinstance(part, int):
+            if not isinstance(schema.get("items"), Mapping):
+                return None
+            schema = schema["items"]
+        elif part in properties:
             schema = properties[part]
         elif not properties or part in _METHODS or any(schema.get(each) for each in _OPEN):
             return None
@@ -89,44 +95,91 @@ def _first_unknown(
     return None
 
 
+class _Scope(Struct, frozen=True):
+    """The expressions that names stand for, each with the names that it sees itself."""
+
+    names: Mapping[str, tuple[nodes.Node, _Scope]]
+
+    def without(self, names: Iterable[str]) -> _Scope:
+        hidden = frozenset(names)
+        return _Scope({name: value for name, value in self.names.items() if name not in hidden})
+
+
 def _reads(tree: nodes.Template) -> Iterator[_ChildRead]:
-    variables = _variables(tree)
-    inner = {id(each.node) for each in tree.find_all(nodes.Getattr)}
-    inner |= {id(each.node) for each in tree.find_all(nodes.Getitem)}
-    for node in tree.find_all((nodes.Getattr, nodes.Getitem, nodes.Call)):
-        if id(node) in inner:
-            continue
-        root, path = _chain(node)
-        if isinstance(root, nodes.Name) and root.name in variables:
-            root = variables[root.name]
+    scope = _Scope({name: (value, _Scope({})) for name, value in _variables(tree).items()})
+    yield from _reads_in(tree, scope)
+
+
+def _reads_in(node: nodes.Node, scope: _Scope, *, inner: bool = False) -> Iterator[_ChildRead]:
+    """The reads in a part of a template. `inner`: the part is within a chain of fields."""
+    if isinstance(node, (nodes.Getattr, nodes.Getitem, nodes.Call)) and not inner:
+        root, path = _chain(node, scope)
         if isinstance(root, nodes.Call) and (called := _called(root)) is not None:
             function, api_version, kind = called
-            yield _ChildRead(function=function, kind=kind, api_version=api_version, path=path, line=node.lineno)
+            if function != "lookup_all":
+                yield _ChildRead(function=function, kind=kind, api_version=api_version, path=path, line=node.lineno)
+            elif path and isinstance(path[0], int):
+                yield _ChildRead(function=function, kind=kind, api_version=api_version, path=path[1:], line=node.lineno)
+    if isinstance(node, (nodes.Getattr, nodes.Getitem)):
+        yield from _reads_in(node.node, scope, inner=True)
+        if isinstance(node, nodes.Getitem):
+            yield from _reads_in(node.arg, scope)
+        return
+    own = scope
+    if isinstance(node, nodes.For):
+        yield from _reads_in(node.iter, scope)
+        own = scope.without(each.name for each in node.target.find_all(nodes.Name))
+        if isinstance(node.target, nodes.Name):
+            own = scope.without([node.target.name])
+            item = nodes.Getitem(node.iter, nodes.Const(0), "load", lineno=node.lineno)
+            own = _Scope({**own.names, node.target.name: (item, scope)})
+    elif isinstance(node, nodes.Macro):
+        own = scope.without(each.name for each in node.args)
+    for each in node.iter_child_nodes():
+        if not (isinstance(node, nodes.For) and each is node.iter):
+            yield from _reads_in(each, own)
 
 
 def _variables(tree: nodes.Template) -> dict[str, nodes.Expr]:
-    """The variables of a file that are set once, to a call."""
+    """The variables of a file that are set once, to a call or to a part of what one gives."""
     assigned = [(each.target, each.node) for each in tree.find_all(nodes.Assign)]
     counts = Counter(each.name for each in tree.find_all(nodes.Name) if each.ctx != "load")
     return {
         target.name: value
         for target, value in assigned
-        if isinstance(target, nodes.Name) and counts[target.name] == 1 and isinstance(value, nodes.Call)
+        if isinstance(target, nodes.Name) and counts[target.name] == 1 and isinstance(value, (nodes.Call, nodes.Filter))
     }
 
 
-def _chain(node: nodes.Node) -> tuple[nodes.Node, tuple[str, ...]]:
-    """The root of a chain of fields, and its fields up to the first one that is computed."""
-    path: list[str] = []
-    while isinstance(node, (nodes.Getattr, nodes.Getitem)):
+_SAME_ITEMS = frozenset(
+    {"d", "default", "list", "reject", "rejectattr", "reverse", "select", "selectattr", "sort", "unique"}
+)
+"""Filters that give items of the list that they get."""
+
+_ITEM = frozenset({"first", "last"})
+"""Filters that give an item of the list that they get."""
+
+
+def _chain(node: nodes.Node, scope: _Scope) -> tuple[nodes.Node, FieldPath]:
+    """The root of a chain of fields, and its fields up to the first one that is computed; 0 for an item of a list."""
+    path: list[str | int] = []
+    while True:
         if isinstance(node, nodes.Getattr):
             path.insert(0, node.attr)
-        elif isinstance(node.arg, nodes.Const) and isinstance(node.arg.value, str):
-            path.insert(0, node.arg.value)
-        else:
+        elif isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Const):
+            path.insert(0, node.arg.value if isinstance(node.arg.value, str) else 0)
+        elif isinstance(node, nodes.Getitem):
             path.clear()
+        elif isinstance(node, nodes.Filter) and node.name in _ITEM:
+            path.insert(0, 0)
+        elif isinstance(node, nodes.Name) and node.name in scope.names:
+            node, scope = scope.names[node.name]
+            continue
+        elif not (isinstance(node, nodes.Filter) and node.name in _SAME_ITEMS):
+            return node, tuple(path)
+        if node.node is None:
+            return node, ()
         node = node.node
-    return node, tuple(path)
 
 
 def _called(call: nodes.Call) -> tuple[str, str, str] | None:
@@ -137,7 +190,7 @@ def _called(call: nodes.Call) -> tuple[str, str, str] | None:
     name = call.node.name
     if name in _CHILDREN and texts and isinstance(texts[0], str):
         return name, "", texts[0]
-    if name == "lookup" and len(texts) > 1 and isinstance(texts[0], str) and isinstance(texts[1], str):
+    if name in ("lookup", "lookup_all") and len(texts) > 1 and isinstance(texts[0], str) and isinstance(texts[1], str):
         return name, texts[0], texts[1]
     return None
 

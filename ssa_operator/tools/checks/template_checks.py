@@ -13,6 +13,7 @@ Promises:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +29,7 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import group_kind
 from ssa_operator.objects.problem_hints import hint
 from ssa_operator.objects.render_result import Document, RenderProblem
-from ssa_operator.objects.source_location import SourceLocation, field_text
+from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.reconcile.child import Action, FailureReason
 from ssa_operator.reconcile.status.author_status import author_status, undeclared_fields
@@ -91,6 +92,7 @@ SHOWN_IN_VARIANTS = frozenset(
         "injected-ca-bundle",
         "repeated-change",
         "unlimited-number",
+        "unrestricted-name",
     }
 )
 """The codes of warnings about the variants of an example; of all others only errors are reported."""
@@ -456,6 +458,7 @@ def _of_variants(
     def allowed(body: Mapping[str, Any]) -> bool:
         return not created_parent(replace(parent, body=body), complete.folder, project.kinds, project.now).errors
 
+    named: set[FieldPath] = set()
     for variant in variants(parent.body, schema, allowed) if schema is not None else ():
         document = replace(parent, body=variant.body)
         cluster = _ready_cluster(project)
@@ -471,9 +474,28 @@ def _of_variants(
             if variant.unlimited and finding.code == "render-error":
                 yield _without_maximum(finding, variant, complete.folder)
                 continue
+            if variant.any_text and _NAME_FAULT.match(finding.message):
+                if variant.field not in named:
+                    yield _without_pattern(finding, variant, complete.folder)
+                named.add(variant.field)
+                continue
             is_error = finding.severity is Severity.ERROR and finding.code != "invalid-quantity"
             if is_error or finding.code in SHOWN_IN_VARIANTS:
                 yield replace(finding, subject=f"{finding.subject} {subject}".strip())
+
+
+_NAME_FAULT = re.compile(r"(?:[\w\[\]]+\.)*\w*[nN]ame(?:space)? ")
+"""Begins the message about a field that names an object."""
+
+_NAME_PATTERN = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+
+
+def _without_pattern(finding: Finding, variant: Variant, folder: Folder) -> Finding:
+    """The finding about a name that no object may have, because a parent's field may be any text."""
+    field = field_text(variant.field)
+    message = f"{field} names an object, and may be any text: {finding.message.partition(', and this is')[0]}"
+    fix = f"declare pattern {_NAME_PATTERN} of {field} in {SCHEMA if SCHEMA in folder.files else 'its CRD'}"
+    return replace(finding, code="unrestricted-name", message=message, fix=fix)
 
 
 def _without_maximum(finding: Finding, variant: Variant, folder: Folder) -> Finding:

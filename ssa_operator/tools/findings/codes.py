@@ -74,6 +74,15 @@ CODES: Mapping[str, Code] = {
             "a loop over range(). Declare a maximum in the _schema.yaml or in the CRD: the API server refuses more."
         ),
     ),
+    "unrestricted-name": Code(
+        severity=Severity.WARNING,
+        title="a field that names an object and may be any text",
+        explanation=(
+            "A parent may have any text in this field, and templates use it as the name of an object, which has lower "
+            "case letters, digits and -. Declare a pattern in the _schema.yaml or in the CRD: the API server refuses "
+            "other parents, in place of an error in their status. Or convert the text with k8s_name."
+        ),
+    ),
     "invalid-example": Code(
         severity=Severity.ERROR,
         title="an example that the API server refuses",

@@ -154,7 +154,7 @@ async def test_a_check_that_is_ended_leaves_no_server_and_no_file(tmp_path: Path
 async def test_without_the_programs_the_last_line_says_what_is_not_checked(tmp_path: Path) -> None:
     folder = project(tmp_path, web=WEB.replace("Seconds: 5", "Seconds: 50"))
     environment = {**alone(tmp_path), "SSA_OPERATOR_CACHE_DIR": str(tmp_path), "KUBEBUILDER_ASSETS": ""}
-    note = "The API server's own rules were not checked: `ssa-operator cluster start` gets one\n"
+    note = "The API server's own rules were not checked: there is none here; `ssa-operator cluster start` gets one\n"
     assert await check(folder, **environment) == (0, [], note)
     assert await check(folder, "--api-server=never", **environment) == (0, [], "")
     (folder / "templates" / "echoes.example.com" / "web.yaml.j2").write_text("kind: [")

@@ -52,7 +52,7 @@ def operator() -> Any:
         folders={},
         options=SimpleNamespace(conversion_service=None),
         controllers=SimpleNamespace(crds=crds, templates=SimpleNamespace(folders=dict.fromkeys(CRDS, folder))),
-        renderer=SimpleNamespace(turns=RenderTurns()),
+        shared=SimpleNamespace(cluster=SimpleNamespace(turns=RenderTurns())),
     )
 
 

@@ -200,3 +200,25 @@ def test_an_autoscaler_that_only_a_variant_renders_is_found_beside_the_replicas(
 def test_replicas_that_a_template_keeps_as_they_are_may_be_scaled(tmp_path: Path) -> None:
     kept = '{{ live("Deployment", name).spec.replicas | default(spec.replicas) }}'
     assert [code for code, *_ in fights(tmp_path, kept)] == ["repeated-change"]
+
+
+def test_a_field_without_a_pattern_that_names_objects_is_one_warning(tmp_path: Path) -> None:
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ spec.config }}'}\n"
+    folder = project(tmp_path, a=text, b=text.replace("ConfigMap", "Secret"))
+    crd = definition("echoes", "example.com", "Echo")
+    properties = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    properties["spec"] = {"type": "object", "required": ["config"], "properties": {"config": {"type": "string"}}}
+    (folder / "crds" / "echo.yaml").write_bytes(encode(crd))
+    example = {"apiVersion": "example.com/v1", "kind": "Echo", "metadata": {"name": "e"}, "spec": {"config": "c"}}
+    (folder / "examples" / "echo.yaml").write_bytes(encode(example))
+
+    def found() -> list[tuple[str, str, str]]:
+        named = check_examples(project_in(folder, folder / "examples"))
+        return [(each.code, each.message.split(":")[0], each.fix) for each in named if "config" in each.message]
+
+    pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+    fix = f"declare pattern {pattern} of spec.config in its CRD"
+    assert found() == [("unrestricted-name", "spec.config names an object, and may be any text", fix)]
+    properties["spec"]["properties"]["config"]["pattern"] = pattern
+    (folder / "crds" / "echo.yaml").write_bytes(encode(crd))
+    assert found() == []
