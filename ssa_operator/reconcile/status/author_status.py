@@ -56,7 +56,7 @@ CONDITIONS_LIMIT = 64
 _WRITTEN = ("type", "status", "reason", "message")
 _STATUSES: Mapping[object, str] = {True: "True", False: "False"}
 # The patterns and lengths are those of metav1.Condition.
-_TYPE = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+_TYPE = r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
 _TYPE_LIMIT = 316
 _REASON_LIMIT = 1024
 _DEFAULT_REASON = "Reported"
@@ -166,7 +166,7 @@ def _fault(item: Any, before: Mapping[str, Any]) -> str | None:
     if not isinstance(item, Mapping):
         return "a condition must be a mapping with type, status, reason and message"
     kind, status, reason = item.get("type"), item.get("status"), item.get("reason")
-    if not isinstance(kind, str) or len(kind) > _TYPE_LIMIT or not _TYPE.fullmatch(kind):
+    if not isinstance(kind, str) or len(kind) > _TYPE_LIMIT or not re.fullmatch(_TYPE, kind):
         return "type must be a name in CamelCase, such as DatabaseAvailable"
     if kind in OPERATOR_TYPES:
         return f"the operator writes the condition {kind} itself; give yours another type"
