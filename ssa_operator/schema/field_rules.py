@@ -166,8 +166,8 @@ _PATTERNS: Mapping[str, tuple[str, str]] = {
 
 
 def _pattern(name: str) -> Callable[[str], list[str]]:
-    pattern, words = re.compile(_PATTERNS[name][0], re.ASCII | re.DOTALL), _PATTERNS[name][1]
-    return lambda text: [] if pattern.fullmatch(text) else [words]
+    pattern, words = _PATTERNS[name]
+    return lambda text: [] if re.fullmatch(pattern, text, re.ASCII | re.DOTALL) else [words]
 
 
 def _is_address(text: str) -> bool:

@@ -55,6 +55,14 @@ SAMPLES: Mapping[str, Mapping[str, Any]] = {
 }
 """The local names that a pattern is made of, each with an example."""
 
+ROWS = {
+    "objects.problem_hints": ("pattern", "_HINTS"),
+    "rendering.jinja.compilation": ("pattern", "_WORDS"),
+    "rendering.jinja.suggestions": ("pattern", "_REPLACEMENTS"),
+    "schema.field_rules": ("pattern", "_PATTERNS.values()"),
+}
+"""The argument in modules that ask for each pattern of a table, with its rows, which begin with the pattern."""
+
 COMPILES = "_of_pattern"
 """The function of the package that compiles a pattern that it is given: of a format of strings."""
 
@@ -86,7 +94,9 @@ def uses() -> Iterator[Use]:
         known = {**vars(importlib.import_module(f"ssa_operator.{name}")), **SAMPLES.get(name, {})}
         for call, target in calls:
             method = call.func.attr if isinstance(call.func, ast.Attribute) else "fullmatch"
-            pattern = _value(call.args[0], known)
+            argument, rows = ROWS.get(name, ("", ""))
+            asked_in_turn = ast.unparse(call.args[0]) == argument
+            patterns = [row[0] for row in eval(rows, known)] if asked_in_turn else [_value(call.args[0], known)]
             options = [*call.args[1:], *(each.value for each in call.keywords)]
             flags = [_value(each, known) for each in options if ast.unparse(each).startswith("re.")]
             if method != "compile":
@@ -95,10 +105,11 @@ def uses() -> Iterator[Use]:
                 asked = asked_by_name[path].get(target, {EVERY})
             else:
                 asked = {each for names in asked_by_name.values() for each in names.get(target, set())} or {EVERY}
-            if isinstance(pattern, bytes):
-                pattern, flags = pattern.decode("latin-1"), [*flags, re.ASCII]
             flags += [re.ASCII] if isinstance(call.func, ast.Name) else []
-            yield Use(f"{name}:{call.lineno}", pattern, sum(flags), max(asked, key=STRICTNESS.index))
+            for pattern in patterns:
+                of_bytes = isinstance(pattern, bytes)
+                text, more = (pattern.decode("latin-1"), re.ASCII) if of_bytes else (pattern, 0)
+                yield Use(f"{name}:{call.lineno}", text, sum(flags) | more, max(asked, key=STRICTNESS.index))
 
 
 def _asked_by_name(tree: ast.Module) -> dict[str, set[str]]:

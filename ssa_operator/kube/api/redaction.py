@@ -205,12 +205,18 @@ def known_field(field: str, reason: str, sent: Mapping[str, Any]) -> str:
     return field if "=" not in field else field_text(path)
 
 
+def _is_safe(message: str) -> bool:
+    """Whether the API server writes such a message without content of an object."""
+    is_forbidden = re.match(_RBAC, message) or re.match(_TERMINATING, message) or re.match(_QUOTA, message)
+    return bool(is_forbidden or re.match(_TOO_LARGE, message))
+
+
 def redacted_message(code: int, message: str, causes: Iterable[tuple[str, str]], secret: SecretFields) -> str:
     """The message of a Status. `causes` are fields with their redacted messages, `secret` the fields with content."""
     # A webhook and a policy choose the code of their denials.
     if found := re.match(_WEBHOOK, message) or re.match(_POLICY, message):
         return f"{found[0]}: {HIDDEN}"
-    if code in _SAFE_CODES or any(re.match(safe, message) for safe in (_RBAC, _TERMINATING, _QUOTA, _TOO_LARGE)):
+    if code in _SAFE_CODES or _is_safe(message):
         return message
     if found := re.match(_TYPED_PATCH, message):
         if not secret.covers(found[3]):

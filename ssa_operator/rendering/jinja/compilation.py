@@ -112,7 +112,9 @@ def compiling(code: str) -> Iterator[None]:
     except SyntaxError as error:
         if re.search(_DEEP_CODE, error.msg):
             raise NestingError(_line(code, error.lineno)) from None
-        message = next((found.expand(words) for said, words in _WORDS if (found := re.search(said, error.msg))), "")
+        message = next(
+            (found.expand(words) for pattern, words in _WORDS if (found := re.search(pattern, error.msg))), ""
+        )
         raise TemplateSyntaxError(
             message or f"the template can't be compiled: {error.msg}", _line(code, error.lineno)
         ) from None

@@ -310,7 +310,7 @@ def placed(text: Any, width: int, *, all_lines: bool, ends_line: bool = False) -
         head = _FIRST_CONTENT.match(raw)
         if head is None:
             return raw
-        if ends_line and not re.sub(f"(?:{MARK})*$", "", raw[-_TAIL:]).endswith("\n"):
+        if ends_line and not re.sub(MARK, "", raw[-_TAIL:]).endswith("\n"):
             raw += "\n"
         blanks = len(re.sub(MARK, "", head[0][head[0].rfind("\n") + 1 :]))
         space = " " * max(0, width - blanks)
