@@ -363,8 +363,8 @@ class ChildCaches(Mapping[Identity, LiveObject]):
         """Whether changes of an object in this version count: this version shows the object, or will once it has
         synced. The informers of other versions deliver the same changes, including the operator's own.
         """
-        wanted = self._wanted_version(live)
-        return wanted == watched.resource.version or self._is_shown_by(watched, live.identity.group_kind, live)
+        shown = self._is_shown_by(watched, live.identity.group_kind, live)
+        return shown or self._wanted_version(live) == watched.resource.version
 
     def _changed(self, watched: WatchedVersion, old: LiveObject | None, new: LiveObject | None) -> None:
         lives = [live for live in (old, new) if live is not None]

@@ -43,6 +43,7 @@ from ssa_operator.schema.crd_schema import (
     undeclared_reports,
     unreported,
 )
+from ssa_operator.schema.operator_fields import APPLIED_FIELD
 
 
 class Parent(Struct, frozen=True, kw_only=True):
@@ -61,6 +62,8 @@ class Parent(Struct, frozen=True, kw_only=True):
     """The schema of its CRD, None if there is none or it can't be read."""
     shows_conditions: bool
     """Whether the operator's conditions have a place in the status."""
+    shows_applied: bool = False
+    """Whether what was applied has a place in the status."""
     crd_refusal: str | None = None
     """Why the CRD of `--install-crds` could not be applied, None if it was."""
     unreported: str | None
@@ -262,9 +265,12 @@ class ParentInformer(Generic[State]):
         self._status_schema = status_schema(served.crd, served.resource.version) if served.crd else None
         self._schema = object_schema(served.crd, served.resource.version) if served.crd else None
         self._unreported = served.unreported
-        status = declared({"revision": ""}, self._status_schema)
-        self.reports_revision = served.writes_status and isinstance(status, Mapping) and "revision" in status
+        status = declared({"revision": "", APPLIED_FIELD: ""}, self._status_schema)
+        shown = status if served.writes_status and isinstance(status, Mapping) else {}
+        self.reports_revision = "revision" in shown
         """Whether the status shows the revision of the templates."""
+        # Without its CRD, nothing tells whether the API server keeps the field.
+        self._shows_applied = served.crd is not None and APPLIED_FIELD in shown
         self._shows_conditions = served.shows_conditions
 
     def writes_observed_generation(self, kind: GroupKind) -> bool:
@@ -313,6 +319,7 @@ class ParentInformer(Generic[State]):
             status_schema=self._status_schema,
             schema=self._schema,
             shows_conditions=self._shows_conditions,
+            shows_applied=self._shows_applied,
             unreported=self._unreported,
             crd_refusal=self.crd_refusal,
             cache=self._cache,

@@ -59,7 +59,7 @@ class FieldRefusal(Struct, frozen=True):
 
 
 _QUOTING = frozenset({"Invalid value", "Unsupported value", "Duplicate value", "Not found", "Too many"})
-_SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d[\w.+-]*|true|false|null')
+_SCALAR = r'"(?:[^"\\]|\\.)*"|-?\d[\w.+-]*|true|false|null'
 
 
 def _value_end(text: str) -> int:
@@ -68,7 +68,7 @@ def _value_end(text: str) -> int:
             return json.JSONDecoder().raw_decode(text)[1]
         except (ValueError, RecursionError):
             return 0  # no JSON, a number of thousands of digits, or lists of thousands of levels
-    found = _SCALAR.match(text)
+    found = re.match(_SCALAR, text)
     return found.end() if found else 0
 
 

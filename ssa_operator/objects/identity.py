@@ -91,7 +91,7 @@ def segment_fault(name: str) -> str | None:
 
 def read_group_kind(entry: object) -> GroupKind | None:
     """The kind of a list entry with `group` (left out for the core group) and `kind`; None if it names no kind."""
-    if not isinstance(entry, Mapping):
+    if not isinstance(entry, (dict, Mapping)):  # the first one is found sooner
         return None
     group, kind = entry.get("group", ""), entry.get("kind")
     return GroupKind(group, kind) if isinstance(group, str) and isinstance(kind, str) and kind else None
@@ -102,11 +102,16 @@ def read_identity(entry: object) -> Identity | None:
     it names no object.
     """
     group_kind = read_group_kind(entry)
-    if group_kind is None or not isinstance(entry, Mapping):
+    if group_kind is None or not isinstance(entry, (dict, Mapping)):
         return None
     namespace, name = entry.get("namespace", ""), entry.get("name")
-    if not isinstance(namespace, str) or not isinstance(name, str) or not name:
+    if not isinstance(namespace, str) or not isinstance(name, str):
         return None
-    if segment_fault(name) or segment_fault(namespace):
+    return identity_of(group_kind, namespace, name)
+
+
+def identity_of(kind: GroupKind, namespace: str, name: str) -> Identity | None:
+    """The identity of an object with these names; None if no object can have them."""
+    if not kind.kind or not name or segment_fault(name) or segment_fault(namespace):
         return None
-    return Identity(*group_kind, namespace, name)
+    return Identity(*kind, namespace, name)

@@ -155,6 +155,7 @@ class FolderControllers:
             admission_needs,
             conversion_needs,
             http_needs,
+            kind_needs,
             rollout_needs,
         )
         from ssa_operator.operator.permissions.requests import PermissionReviewer  # noqa: PLC0415
@@ -162,6 +163,7 @@ class FolderControllers:
 
         options, namespace = self._options, self._namespace
         own_needs = own_lease_needs(namespace, options.shard, elects=options.leader_election is not None)
+        own_needs += kind_needs(namespace)
         own_needs += http_needs() if options.exposes_http else ()
         own_needs += admission_needs(namespace) if options.admission_service else ()
         own_needs += conversion_needs(namespace, ()) if options.conversion is not None else ()

@@ -24,6 +24,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from ssa_operator.informers.parents import ParentKey
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
@@ -36,6 +38,7 @@ from ssa_operator.operator.shared_informers import SharedInformers
 from ssa_operator.operator.suspected_parents import ParentFile, SuspectedParents, Version
 from ssa_operator.operator.workers import ReconcileListener, Workers
 from ssa_operator.reconcile.context import reconciling
+from ssa_operator.reconcile.parent_records.folder_kinds import FolderKinds
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.reconcile.reconciler import Reconciler
 from ssa_operator.rendering.folder.loaded_folders import Folder
@@ -110,6 +113,8 @@ class Operator:
         self._suspects = None if parent_file is None else SuspectedParents(parent_file, self.metrics)
         self._tasks: list[asyncio.Task[Any]] = []
         shared = SharedInformers(client, mapper, options, self.metrics, self.queue, SYSTEM)
+        self._folder_kinds = FolderKinds(client, self.namespace, SYSTEM)
+        shared.cluster = replace(shared.cluster, folder_kinds=self._folder_kinds)
         self.mapper = mapper
         self.shared = shared
         self.controllers = shared.controllers
@@ -246,6 +251,7 @@ class Operator:
         """Wait until this replica leads, and prepare the first reconcile."""
         if self.leadership is not None:
             await self.leadership.acquired.wait()
+            self._folder_kinds.forget()
         if self._prepare is not None:
             await self._prepare()
 

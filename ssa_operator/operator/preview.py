@@ -43,7 +43,7 @@ from ssa_operator.reconcile.parent_state import ParentState
 from ssa_operator.reconcile.plan import Plan, make_plan, steps_of
 from ssa_operator.reconcile.planner import plan_deletion, plan_parent
 from ssa_operator.reconcile.renderer import render_status, render_traced
-from ssa_operator.reconcile.secrets.parent_secrets import with_render
+from ssa_operator.reconcile.secrets.redacted_report import with_render
 from ssa_operator.reconcile.suspension import is_suspended, outcomes_while_suspended
 from ssa_operator.rendering.folder.loaded_folders import Sources
 

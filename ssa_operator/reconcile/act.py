@@ -49,7 +49,7 @@ from ssa_operator.reconcile.owner_references import disown_kept, keep
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.prune.deletions import with_deletions
 from ssa_operator.reconcile.recreate.requests import ImmutableChange, recreate
-from ssa_operator.reconcile.secrets.parent_secrets import reads_secrets
+from ssa_operator.reconcile.secrets.redacted_report import reads_secrets
 from ssa_operator.reconcile.shards.requests import with_parents_of_other_shards
 from ssa_operator.reconcile.shared_ownership import record_vote
 from ssa_operator.reconcile.status.previous_status import KEPT_UNTIL

@@ -28,6 +28,7 @@ from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.impersonation import AccountReviews
 from ssa_operator.reconcile.object_claims import ObjectClaims
+from ssa_operator.reconcile.parent_records.folder_kinds import FolderKinds
 from ssa_operator.reconcile.render_turns import RenderTurns
 from ssa_operator.reconcile.settings import ReconcileSettings
 from ssa_operator.reconcile.shards.other_shards import OtherShards
@@ -74,6 +75,8 @@ class SharedCluster(Struct, frozen=True, kw_only=True):
     """The accounts that may not list Events, each with the namespace, as far as that is logged."""
     other_shards: OtherShards | None = None
     """The parents of other shards, None without `--shard`."""
+    folder_kinds: FolderKinds | None = None
+    """The kinds that each folder has applied; None for a command, which has no namespace of its own."""
     dry_run: bool = False
     """Whether every write is a dry run."""
 

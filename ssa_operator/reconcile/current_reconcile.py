@@ -27,7 +27,7 @@ from ssa_operator.reconcile.child import Result
 from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.impersonation import AccountView, account_of
 from ssa_operator.reconcile.long_steps import LongSteps
-from ssa_operator.reconcile.parent_records.rules import ParentRecords, read_parent_records
+from ssa_operator.reconcile.parent_records.rules import AppliedRecord, ParentRecords, read_parent_records
 from ssa_operator.reconcile.parent_state import ParentState
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.status.report import Report
@@ -98,7 +98,7 @@ class Reconcile(Struct, kw_only=True):
             client=client if state.secrets == NO_SECRETS else client.hiding(state.secrets),
             account=account,
             parent=parent,
-            records=read_parent_records(parent.live),
+            records=_records(parent, state),
             state=state,
             causes=causes,
         )
@@ -155,10 +155,23 @@ class Reconcile(Struct, kw_only=True):
     def take_parent(self, parent: Parent) -> None:
         """Go on with the parent as a write or a read returned it."""
         if parent is not self.parent:
-            self.parent, self.records = parent, read_parent_records(parent.live)
+            self.parent, self.records = parent, _records(parent, self.state)
+
+    def remember_applied(self, applied: AppliedRecord | None) -> None:
+        """Remember what was applied until the status shows it; None where an annotation does."""
+        self.state = replace(self.state, applied=applied)
+        self.records = _records(self.parent, self.state)
 
     def remember_secrets(self, secrets: ParentSecrets) -> None:
         """Remember where a render put the contents of Secrets."""
         if secrets != self.state.secrets:
             self.state = replace(self.state, secrets=secrets)
             self.client = self.client.hiding(secrets)
+
+
+def _records(parent: Parent, state: ParentState) -> ParentRecords:
+    """The records on a parent, with what its status does not show yet."""
+    records = read_parent_records(parent.live)
+    if state.applied is None or not (records.applied is None or records.applied.shown):
+        return records
+    return replace(records, applied=state.applied)

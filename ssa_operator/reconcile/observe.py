@@ -59,8 +59,11 @@ async def observe(reconcile: Reconcile) -> tuple[Observed, Rendered]:
     observed = _observed(reconcile, found, records, recorded)
     forget_if_gone(reconcile)
     if observed.records_lost:
-        if await take_unseen_records(reconcile):
+        found_records = await take_unseen_records(reconcile)
+        if found_records:
             return await observe(reconcile)
+        if found_records is None:
+            return replace(observed, records_lost=False), found.rendered
         notice = unknown_notice(_unrecorded(observed, found.rendered), reconcile.monotonic())
         reconcile.state = replace(reconcile.state, records_notice=notice)
     return observed, found.rendered
@@ -115,7 +118,9 @@ def _observed(
         children = ChainMap(unwatched, cast("MutableMapping[Identity, LiveObject]", children))
     own = (*own_children(reconcile), *unwatched.values())
     named = {child.identity.group_kind for child in own} | rendered_kinds(found.named)
-    named |= reconcile.state.unseen_kinds if reconcile.state.reconciled_before else reported_kinds(live)
+    named |= reconcile.state.unseen_kinds
+    if not reconcile.state.reconciled_before:
+        named |= reported_kinds(live)
     named |= {identity.group_kind for identity in records.inventory}
     named |= records.applied.kinds if records.applied is not None else set()
     kinds = kind_states(reconcile, named)

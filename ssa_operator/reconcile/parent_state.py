@@ -23,6 +23,7 @@ from ssa_operator.reconcile.child_memory import ChildMemories
 from ssa_operator.reconcile.child_needs import SettledNeeds
 from ssa_operator.reconcile.observed import RenderHistory
 from ssa_operator.reconcile.parent_records.lost_records import NO_NOTICE, RecordsNotice, RecordTexts
+from ssa_operator.reconcile.parent_records.rules import AppliedRecord
 from ssa_operator.reconcile.resync.repeatable import RepeatableApply
 from ssa_operator.reconcile.retries import Retries
 from ssa_operator.reconcile.status.status_history import StatusHistory
@@ -71,6 +72,8 @@ class ParentState(Struct, frozen=True, kw_only=True):
     """Where the renders put the contents of Secrets."""
     records: RecordTexts = NOTHING
     """The records on the parent, as the last reconcile left them."""
+    applied: AppliedRecord | None = None
+    """What was applied, until the status shows it."""
     records_version: str = ""
     """The resourceVersion in which the parent had these records first, as far as reconciles saw it."""
     records_notice: RecordsNotice = NO_NOTICE

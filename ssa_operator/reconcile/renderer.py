@@ -51,7 +51,7 @@ from ssa_operator.reconcile.parent_view import ParentView
 from ssa_operator.reconcile.plan import make_plan
 from ssa_operator.reconcile.recreate.rules import deleted_with_values
 from ssa_operator.reconcile.render_moment import RenderMoment
-from ssa_operator.reconcile.secrets.parent_secrets import with_render, with_status
+from ssa_operator.reconcile.secrets.redacted_report import with_render, with_status
 from ssa_operator.reconcile.shards.unlabelled_objects import NO_OBJECTS, UnlabelledObjects, get_unlabelled
 from ssa_operator.reconcile.watched_children import own_children, watch_rendered
 from ssa_operator.rendering import render as rendering

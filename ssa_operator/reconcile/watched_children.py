@@ -60,14 +60,20 @@ async def watch_recorded(reconcile: Reconcile) -> None:
     if settled is not None and not reported and _is_unchanged(reconcile, settled):
         return
     if not reconcile.state.reconciled_before:
-        applied = reconcile.records.applied
-        recorded = frozenset[GroupKind]() if applied is None else applied.kinds
-        reported = recorded | reported_kinds(reconcile.parent.live)
+        reported = await _recorded_kinds(reconcile) | reported_kinds(reconcile.parent.live)
     needs = recorded_needs(reconcile.parent, reconcile.records, children, reported)
     await children.watch(reconcile.uid, needs, _hidden_namespaces(reconcile))
     unseen = frozenset(kind for kind, known in kind_states(reconcile, reported).items() if not known.synced)
     reconcile.state = replace(reconcile.state, unseen_kinds=unseen)
     forget_if_gone(reconcile)
+
+
+async def _recorded_kinds(reconcile: Reconcile) -> frozenset[GroupKind]:
+    """The kinds that a former process may have applied for a parent. Raises ApiError and CredentialsError."""
+    if reconcile.records.applied is not None:
+        return reconcile.records.applied.kinds
+    folder_kinds = reconcile.cluster.folder_kinds
+    return frozenset() if folder_kinds is None else await folder_kinds.inherited(reconcile.parent.folder.name)
 
 
 async def watch_rendered(

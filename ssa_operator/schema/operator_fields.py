@@ -38,7 +38,9 @@ _RESOURCES: Mapping[str, Any] = {
         "properties": dict.fromkeys(("group", "kind", "namespace", "name", "uid", "state", "message"), _STRING),
     },
 }
-RESERVED = ("observedGeneration", "conditions", "resources")
+APPLIED_FIELD = "appliedTemplates"
+"""The field of the status with the digest of the templates that were applied, and the kinds of the children."""
+RESERVED = ("observedGeneration", "conditions", "resources", APPLIED_FIELD)
 """The fields of the status that the operator writes."""
 COLUMNS: Sequence[Mapping[str, Any]] = (
     {"name": "Ready", "type": "string", "jsonPath": f"{_READY}.status"},
@@ -58,6 +60,7 @@ def status_fields(own: Mapping[str, Any]) -> dict[str, Any]:
             **own,
             "conditions": _CONDITIONS,
             "resources": _RESOURCES,
+            APPLIED_FIELD: _STRING,
         },
     }
 

@@ -27,6 +27,8 @@ from ssa_operator.operator.process.streams import OutputFormat
 from ssa_operator.rendering.yaml.to_yaml import yaml_document
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from ssa_operator.tools.tree.listings import Watches
     from ssa_operator.tools.tree.tree_view import Line
 
@@ -61,9 +63,12 @@ def lines(found: Iterable[Line]) -> None:
         # One write, because there may be thousands.
         streams.data("".join(f"{visible_line(str(line))}\n" for line in found))
         return
-    console = streams.console()
-    for line in found:
-        console.print(line.text(), soft_wrap=True)
+    from ssa_operator.tools.tree.tree_view import Columns
+
+    console, shown = streams.console(), list(found)
+    columns = Columns.of(shown, console.width)
+    for line in shown:
+        console.print(columns.text(line), soft_wrap=True)
 
 
 def lines_or_data(found: Iterable[Line], value: Any, output: OutputFormat) -> None:
@@ -147,23 +152,25 @@ async def _show_in_place(watches: Watches, read: Read, draw: Draw) -> None:
             try:
                 while not changed.done():
                     lines = _with_problems(draw(found, time.time()), watches)
-                    screen.update(fitting(lines, console.height), refresh=True)
+                    screen.update(fitting(lines, console), refresh=True)
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(asyncio.shield(changed), REDRAW)
             finally:
                 changed.cancel()
 
 
-def fitting(lines: Sequence[Line], height: int) -> Any:
+def fitting(lines: Sequence[Line], console: Console) -> Any:
     """The lines that fit into a terminal, and the number of those that don't."""
     from rich.console import Group
     from rich.text import Text
 
-    room = max(height - 1, 1)
+    from ssa_operator.tools.tree.tree_view import Columns
+
+    room, columns = max(console.height - 1, 1), Columns.of(lines, console.width)
     if len(lines) <= room:
-        return Group(*(line.text() for line in lines))
+        return Group(*map(columns.text, lines))
     hidden = len(lines) - room + 1
-    return Group(*(line.text() for line in lines[: room - 1]), Text(f"… {hidden} more lines", "dim"))
+    return Group(*map(columns.text, lines[: room - 1]), Text(f"… {hidden} more lines", "dim"))
 
 
 def canonical_text(documents: Iterable[Mapping[str, Any]], *, sort_keys: bool = False) -> str:

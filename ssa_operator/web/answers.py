@@ -1,7 +1,6 @@
-"""The paths below `/api/v1` with what each takes and answers, for the OpenAPI document of the site.
+"""The paths below `/api/v1` with what each takes and answers, for the routes and the OpenAPI document of the site.
 
 Promises:
-- Each path of `routes.py` is here, and no other.
 - Each answer has the fields of its type, and no other.
 """
 

@@ -23,16 +23,3 @@ def merge_patch(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]
         elif key not in before or old != value or type(old) is not type(value):
             patch[key] = value
     return patch
-
-
-def apply_merge_patch(value: Any, patch: Any) -> Any:
-    """The value that a patch makes of another one."""
-    if not isinstance(patch, dict):
-        return patch
-    merged = dict(value) if isinstance(value, dict) else {}
-    for key, change in patch.items():
-        if change is None:
-            merged.pop(key, None)
-        else:
-            merged[key] = apply_merge_patch(merged.get(key), change)
-    return merged

@@ -61,6 +61,7 @@ from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.tools.command_target import FoundObject
 from ssa_operator.tools.tree.listings import Lists, Watches
+from ssa_operator.web.answers import OPERATIONS
 from ssa_operator.web.api_contact import ApiContact
 from ssa_operator.web.event_stream import PAUSE, EventStreams, Values, paced, pause_after
 from ssa_operator.web.figures import INTERVAL, FigureSamples
@@ -142,6 +143,9 @@ def _asset(body: bytes, content_type: str) -> Asset:
     )
 
 
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
 class Reader(NamedTuple):
     """What the reader of a page may see."""
 
@@ -196,8 +200,6 @@ class WebView:
     def routes(self, access: AccessControl) -> Iterable[web.RouteDef]:
         """The routes. `access` decides who may read."""
         requests, login = _Requests(self, access), Login(self._assets["login.html"].body.decode(), access)
-        parent = "/api/v1/parents/{folder}"
-        places = (f"{parent}/{{name}}", f"{parent}/{{namespace}}/{{name}}")
         return [
             web.get("/ui", _to_pages),
             web.get("/ui/assets/{file}", self._asset),
@@ -205,16 +207,8 @@ class WebView:
             web.post(LOGIN, login.login),
             web.post(LOGOUT, login.logout),
             web.get("/ui/{page:.*}", self._page),
-            web.get("/api/v1/reader", requests.reader),
-            web.get("/api/v1/overview", requests.overview),
-            web.get("/api/v1/folders/{folder}", requests.folder),
-            *(web.get(f"{place}/edges", requests.edges) for place in places),
-            *(web.get(f"{place}/manifest", requests.manifest) for place in places),
-            *(web.get(f"{place}/details", requests.details) for place in places),
-            *(web.get(f"{place}/rendered", requests.rendered) for place in places),
-            *(web.get(f"{place}/would-change", requests.would_change) for place in places),
-            *(web.get(place, requests.parent) for place in places),
-            web.get("/api/v1/folders/{folder}/rollout", requests.rollout),
+            # A path that ends in a word comes before one that ends in any name.
+            *(web.get(path, requests.handler(path)) for path in sorted(OPERATIONS, key=lambda path: path[-1] == "}")),
         ]
 
     def token(self, request: web.Request) -> str:
@@ -433,14 +427,17 @@ class WebView:
         readable = {child for child in children if await reader.may_get(child)}
         return {str(each.id): entry_data(each, readable) for each in entries}
 
-    async def details(self, request: web.Request, child: str, *, events: bool) -> dict[str, Any]:
+    async def details(self, request: web.Request, reader: Reader) -> dict[str, Any]:
         """The conditions, Events and readiness of a request's parent, or of an object below it. Raises ApiError and
         HTTPNotFound.
         """
         parents, found = self.find(request)
+        child, mapper = request.query.get("child", ""), self.operator.mapper
+        namespace = _child_parts(child)[2] if child else found.live.identity.namespace
+        events = await reader.may(read_permission(CORE_EVENTS, "list", namespace or "default"))
         if not child:
             return await details_of_parent(self._client, found, events=events)
-        identity, mapper = Identity(*_child_parts(child)), self.operator.mapper
+        identity = Identity(*_child_parts(child))
         details = await details_of_child(
             self._preview, self._client, mapper, parents, found, identity, SYSTEM.now(), events=events
         )
@@ -448,32 +445,35 @@ class WebView:
             raise web.HTTPNotFound(text=f"{child} is no live object below this parent\n")
         return details
 
-    async def edges(self, request: web.Request, may_get: MayGet) -> dict[str, Any]:
+    async def edges(self, request: web.Request, reader: Reader) -> dict[str, Any]:
         """What the children of a request's parent wait for. Raises ApiError."""
+        mapper = self.operator.mapper
         return await parent_edges(
-            self._preview, self._client, self.operator.mapper, *self.find(request), may_get, SYSTEM.now()
+            self._preview, self._client, mapper, *self.find(request), reader.may_get, SYSTEM.now()
         )
 
-    async def manifest(self, request: web.Request, child: str) -> dict[str, Any]:
+    async def manifest(self, request: web.Request, _: Reader) -> dict[str, Any]:
         """The lines of a child, or of a looked-up object. Raises ApiError, HTTPNotFound."""
-        identity, mapper = Identity(*_child_parts(child)), self.operator.mapper
+        child, mapper = request.query.get("child", ""), self.operator.mapper
+        identity = Identity(*_child_parts(child))
         found = await manifest_of(self._preview, self._client, mapper, *self.find(request), identity)
         if found is None:
             raise web.HTTPNotFound(text=f"{child} is no live child of this parent, and no template looks it up\n")
         return found
 
-    async def rendered(self, request: web.Request, may_get: MayGet) -> dict[str, Any]:
+    async def rendered(self, request: web.Request, reader: Reader) -> dict[str, Any]:
         """What a template file renders for a request's parent. Raises ApiError and HTTPNotFound."""
         (parents, found), file = self.find(request), request.query.get("file", "")
         folder = self._folder(parents.folder.name)
         if not any(file in texts for texts in template_files(folder)):
             raise web.HTTPNotFound(text=f"file is {file[:80]!r}, and has to be FOLDER/FILE of a template file\n")
-        return await rendered_file(self._preview, folder, parents, found, file, may_get)
+        return await rendered_file(self._preview, folder, parents, found, file, reader.may_get)
 
-    async def would_change(self, request: web.Request, child: str, may_get: MayGet) -> dict[str, Any]:
+    async def would_change(self, request: web.Request, reader: Reader) -> dict[str, Any]:
         """What an apply of a request's parent, or of one child, would change now. Raises ApiError."""
         async with self._dry_runs:
-            return await changes_now(self._preview, *self.find(request), child, may_get)
+            child = request.query.get("child", "")
+            return await changes_now(self._preview, *self.find(request), child, reader.may_get)
 
     async def permission_of_child(self, child: str) -> Permission:
         """What a reader of a child needs. Raises HTTPNotFound."""
@@ -492,6 +492,22 @@ class _Requests:
         self._view = view
         self._access = access
         self._works = _Works()
+        self._handlers: Mapping[str, Handler] = {
+            "reader": self.reader,
+            "overview": self.overview,
+            "folder": self.folder,
+            "rollout": self.rollout,
+            "name": self.parent,
+            "edges": self._of_parent(view.edges),
+            "manifest": self._of_parent(view.manifest, of_child=True),
+            "details": self._of_parent(view.details, of_child=True),
+            "rendered": self._of_parent(view.rendered),
+            "would-change": self._of_parent(view.would_change, of_child=True),
+        }
+
+    def handler(self, path: str) -> Handler:
+        """What answers the requests of a path of OPERATIONS, by the last part of the path."""
+        return self._handlers[path.rpartition("/")[2].strip("{}")]
 
     async def reader(self, request: web.Request) -> web.StreamResponse:
         account = await self._access.reader(request)
@@ -528,69 +544,60 @@ class _Requests:
             if need is not None:
                 await self._access.authorize_read(request, need)
 
-        await review()
-        if "stream" in request.query:
-            return await self._view.streams.send(
-                request, self._view.folder_pages(name), review, await self._name(request)
-            )
-        return _json(await self._works.do(lambda: self._view.folder_page(name)))
+        view = self._view
+        return await self._send(request, review, lambda: view.folder_page(name), lambda: view.folder_pages(name))
 
     async def parent(self, request: web.Request) -> web.StreamResponse:
-        await self._review(request)
-        if "stream" in request.query:
+        def trees() -> Values:
             self._view.find(request)
-            values = self._view.trees(request, self._reader(request))
-            return await self._view.streams.send(
-                request, values, lambda: self._review(request), await self._name(request)
-            )
-        return _json(await self._works.do(lambda: self._view.tree(request, self._reader(request))))
+            return self._view.trees(request, self._reader(request))
 
-    async def edges(self, request: web.Request) -> web.StreamResponse:
-        await self._review(request)
-        return _json(await self._works.do(lambda: self._view.edges(request, self._may_get(request))))
+        return await self._send(
+            request,
+            lambda: self._review(request),
+            lambda: self._view.tree(request, self._reader(request)),
+            trees,
+        )
 
-    async def manifest(self, request: web.Request) -> web.StreamResponse:
-        await self._review(request)
-        child = request.query.get("child", "")
-        await self._access.authorize_read(request, await self._view.permission_of_child(child))
-        return _json(await self._works.do(lambda: self._view.manifest(request, child)))
+    async def _send(
+        self,
+        request: web.Request,
+        review: Callable[[], Awaitable[None]],
+        once: Callable[[], Awaitable[dict[str, Any]]],
+        values: Callable[[], Values],
+    ) -> web.StreamResponse:
+        """The value, or with `stream` the values. `review` raises an HTTP error for who may not read them."""
+        await review()
+        if "stream" in request.query:
+            return await self._view.streams.send(request, values(), review, await self._name(request))
+        return _json(await self._works.do(once))
 
-    async def rendered(self, request: web.Request) -> web.StreamResponse:
-        await self._review(request)
-        return _json(await self._works.do(lambda: self._view.rendered(request, self._may_get(request))))
+    def _of_parent(
+        self, answer: Callable[[web.Request, Reader], Awaitable[dict[str, Any]]], *, of_child: bool = False
+    ) -> Handler:
+        """What answers with something of a parent, and `of_child` with something of the child in `child`."""
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            await self._review(request)
+            if of_child and (child := request.query.get("child", "")):
+                await self._access.authorize_read(request, await self._view.permission_of_child(child))
+            return _json(await self._works.do(lambda: answer(request, self._reader(request))))
+
+        return handle
 
     async def rollout(self, request: web.Request) -> web.StreamResponse:
         folder = request.match_info["folder"]
 
-        async def review() -> None:
-            await self._review_folder(request, folder)
-
-        await review()
-        if "stream" in request.query:
-            values = self._view.rollout_pages(folder)
-            return await self._view.streams.send(request, values, review, await self._name(request))
-        return _json(await self._works.do(lambda: self._view.rollout_page(folder)))
-
-    async def details(self, request: web.Request) -> web.StreamResponse:
-        await self._review(request)
-        child = request.query.get("child", "")
-        namespace = request.match_info.get("namespace", "")
-        if child:
-            await self._access.authorize_read(request, await self._view.permission_of_child(child))
-            namespace = _child_parts(child)[2]
-        listed = read_permission(CORE_EVENTS, "list", namespace or "default")
-        events = await self._may(request)(listed)
-        return _json(await self._works.do(lambda: self._view.details(request, child, events=events)))
+        view = self._view
+        return await self._send(
+            request,
+            lambda: self._review_folder(request, folder),
+            lambda: view.rollout_page(folder),
+            lambda: view.rollout_pages(folder),
+        )
 
     def _reader(self, request: web.Request) -> Reader:
         return Reader(self._may(request), self._may_get(request))
-
-    async def would_change(self, request: web.Request) -> web.StreamResponse:
-        await self._review(request)
-        child = request.query.get("child", "")
-        if child:
-            await self._access.authorize_read(request, await self._view.permission_of_child(child))
-        return _json(await self._works.do(lambda: self._view.would_change(request, child, self._may_get(request))))
 
     def _may_get(self, request: web.Request) -> MayGet:
         may = self._may(request)

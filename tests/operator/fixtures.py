@@ -15,6 +15,7 @@ from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Client
 from ssa_operator.operator import operator as operator_module
 from ssa_operator.operator.operator_options import Options
+from ssa_operator.rendering.folder.installation import Installation
 from tests.installed_crds import install_crds
 from tests.operator.harness import ECHOES, ROOT, Desk, MakeOptions, Operate, administrator, operating
 from tests.operator.lagging_client import Lag, LaggingClient
@@ -72,7 +73,8 @@ def options(templates: Path, namespace: str) -> MakeOptions:
     def make(**changes: Any) -> Options:
         found = changes.get("templates", templates)
         changes["templates"] = found if isinstance(found, tuple) else (found,)
-        quiet = Options(namespaces=(namespace,), resync_rate=0.0, listen=None)
+        installed = Installation(namespace=namespace)
+        quiet = Options(namespaces=(namespace,), resync_rate=0.0, listen=None, installation=installed)
         return replace(quiet, **changes)
 
     return make

@@ -1,5 +1,5 @@
-"""What a parent costs: the writes of the operator, and its reconciles. The record of what was applied is one write for
-a new parent, and one for each change of its templates. A reconcile reads the records once.
+"""What a parent costs: the writes of the operator, and its reconciles. What was applied is in the status, which is
+written anyway, so that it costs no write. A reconcile reads the records once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.objects.causes import Cause
 from ssa_operator.reconcile.current_reconcile import Reconcile
-from ssa_operator.reconcile.parent_records.rules import read_parent_records
+from ssa_operator.reconcile.parent_records.rules import FOLDER_KINDS, read_parent_records
 from tests.devcluster.audit import own_requests
 from tests.operator.harness import ECHOES, Desk, Operate, Running, echo, map_template, only
 
@@ -47,14 +47,14 @@ metadata:
 def writes(cluster: Cluster, desk: Desk, after: int = 0) -> list[str]:
     """The writes of operators in the test's namespace, in the order in which they arrived, without Events."""
     objects = [
-        (each["verb"], each["objectRef"]["resource"], each["objectRef"].get("subresource"))
+        (each["verb"], each["objectRef"]["resource"], each["objectRef"].get("subresource"), each["objectRef"]["name"])
         for each in sorted(own_requests(cluster, desk.namespace)[after:], key=itemgetter("requestReceivedTimestamp"))
         if each["objectRef"].get("name") and each["verb"] in ("create", "update", "patch", "delete")
     ]
     return [
         f"{verb} {resource}" + (f"/{subresource}" if subresource else "")
-        for verb, resource, subresource in objects
-        if resource != "events"
+        for verb, resource, subresource, name in objects
+        if (resource, name) not in (("configmaps", FOLDER_KINDS), ("events", name))
     ]
 
 
@@ -70,7 +70,7 @@ async def idle(running: Running) -> None:
     await running.operator.queue.until_empty()
 
 
-async def test_a_new_parent_costs_one_record_and_one_reconcile(
+async def test_a_new_parent_costs_one_status_and_one_reconcile(
     desk: Desk, operate: Operate, templates: Path, cluster: Cluster
 ) -> None:
     only(templates, map=MAP, other=map_template("other", word="name"), account=ACCOUNT.partition("  annotations")[0])
@@ -79,8 +79,8 @@ async def test_a_new_parent_costs_one_record_and_one_reconcile(
         assert [name for name, _ in running.reconciles] == ["web"]
         await idle(running)
         children = ["patch configmaps", "patch configmaps", "patch serviceaccounts"]
-        first, *applied, last = writes(cluster, desk)
-        assert (first, sorted(applied), last) == (RECORD, children, STATUS)
+        *applied, last = writes(cluster, desk)
+        assert (sorted(applied), last) == (children, STATUS)
 
 
 async def test_children_that_wait_for_others_cost_no_record_of_their_own(
@@ -91,28 +91,29 @@ async def test_children_that_wait_for_others_cost_no_record_of_their_own(
         await desk.apply_until_ready(echo("web"))
         await idle(running)
         children = ["patch configmaps", "patch services", "patch serviceaccounts"]
-        assert writes(cluster, desk) == [RECORD, *children, STATUS]
+        assert writes(cluster, desk) == [*children, STATUS]
 
 
-async def test_changed_templates_cost_one_record_also_if_they_no_longer_render_a_kind(
+async def test_changed_templates_cost_no_record_also_if_they_no_longer_render_a_kind(
     desk: Desk, operate: Operate, templates: Path, cluster: Cluster
 ) -> None:
     only(templates, map=MAP, service=SERVICE)
     async with operate(templates=templates) as running:
-        await desk.apply_until_ready(echo("web"))
+        shown = (await desk.apply_until_ready(echo("web")))["status"]["appliedTemplates"]
         await idle(running)
         before = len(own_requests(cluster, desk.namespace))
         running.write(f"{ECHOES}/map.yaml.j2", map_template("map", word="name", more="name"))
         await desk.until("configmaps", "web-map", lambda body: "more" in body["data"])
+        await desk.until(ECHOES, "web", lambda body: body["status"]["appliedTemplates"] != shown)
         await idle(running)
-        assert writes(cluster, desk, before).count(RECORD) == 1
+        assert writes(cluster, desk, before) == ["patch configmaps", "patch services", STATUS]
         before = len(own_requests(cluster, desk.namespace))
         running.remove(f"{ECHOES}/service.yaml.j2")
         await desk.gone("services", "web")
+        found = await desk.until(ECHOES, "web", lambda body: "Service" not in body["status"]["appliedTemplates"])
         await idle(running)
-        assert writes(cluster, desk, before).count(RECORD) == 1
-        found = await desk.read(ECHOES, "web")
-        assert "Service" not in found["metadata"]["annotations"]["ssa-operator.dev/applied"]
+        assert RECORD not in writes(cluster, desk, before)
+        assert "annotations" not in found["metadata"]
 
 
 async def test_a_reconcile_reads_the_records_of_its_parent_and_takes_its_access_to_the_cluster_once(

@@ -15,6 +15,7 @@ CLUSTER = FakeClusterView(
     others=(
         live("ConfigMap", "x", data={"j": "{}"}, metadata=LABELS),
         live("ConfigMap", "y", data={"j": "{", "name": "hunter2"}, metadata=LABELS),
+        live("ConfigMap", "z", data={"b": "/w=="}),
         live("ConfigMap", "hunter2", data={"j": "{"}),
         live("Secret", "s", data={"p": "aHVudGVyMg=="}),
     )
@@ -28,6 +29,10 @@ Y = "lookup('v1', 'ConfigMap', 'y')"
     [
         (f"  a: {{{{ {Y}.data.j | from_json }}}}\n", "from_json: the text is not JSON; .* ConfigMap n/y .data.j"),
         (LOOP.replace("EACH", "{{ m.data.j | from_json | string }}"), "not JSON; .* ConfigMap n/y .data.j"),
+        (
+            "  a: {{ lookup('v1', 'ConfigMap', 'z').data.b | b64decode }}\n",
+            "bytes are no text.*; .* ConfigMap n/z .data.b",
+        ),
         (LOOP.replace("EACH", "{{ m.data.j + 1 }}"), r"\+ can't be used .*; .* ConfigMap n/x .data.j"),
         (
             f"  a: {{{{ ({Y}.data.j ~ lookup('v1', 'ConfigMap', 'x').data.j) | from_json }}}}\n",

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ssa_operator.web.merge_patch import apply_merge_patch, merge_patch
+from ssa_operator.web.merge_patch import merge_patch
 
 VALUES = st.recursive(
     st.booleans() | st.integers() | st.text(max_size=3),
@@ -15,6 +15,19 @@ VALUES = st.recursive(
     max_leaves=12,
 )
 MAPPINGS = st.dictionaries(st.text(max_size=2), VALUES, max_size=5)
+
+
+def apply_merge_patch(value: Any, patch: Any) -> Any:
+    """The value that a patch makes of another one."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(value) if isinstance(value, dict) else {}
+    for key, change in patch.items():
+        if change is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = apply_merge_patch(merged.get(key), change)
+    return merged
 
 
 @given(MAPPINGS, MAPPINGS)

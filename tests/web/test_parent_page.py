@@ -8,9 +8,10 @@ import msgspec
 import pytest
 
 from ssa_operator.web.answers import ParentTree
-from ssa_operator.web.merge_patch import apply_merge_patch, merge_patch
+from ssa_operator.web.merge_patch import merge_patch
 from ssa_operator.web.parent_page import FIRST_NODES, MORE_NODES, portions
 from tests.benchmarks.web import tree
+from tests.web.test_merge_patch import apply_merge_patch
 
 
 @pytest.mark.parametrize("count", [0, FIRST_NODES, FIRST_NODES + 1, FIRST_NODES + MORE_NODES + 1])

@@ -3,7 +3,7 @@ needed.
 
 Promises:
 - Every permission names its purpose.
-- An operator that elects no leader, serves no other hosts and has no webhook needs to watch CRDs only.
+- An operator that elects no leader, serves no other hosts and has no webhook needs to watch CRDs, and one ConfigMap.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.kinds import Permission
 from ssa_operator.objects.source_location import SourceLocation
+from ssa_operator.reconcile.parent_records.rules import FOLDER_KINDS
 
 LEASE = "ssa-operator"
 """The name of the Lease of leader election."""
@@ -60,6 +61,15 @@ def operator_needs() -> tuple[PermissionNeed, ...]:
         PermissionNeed(permission=Permission(group=group, resource=resource, verb=verb), purpose="CRDs")
         for verb in WATCH
     )
+
+
+def kind_needs(namespace: str) -> tuple[PermissionNeed, ...]:
+    """The permissions to record in the operator's namespace which kinds each folder has applied. Without them, each
+    parent has the record.
+    """
+    config_map = Permission(group="", resource="configmaps", namespace=namespace, name=FOLDER_KINDS, verb="get")
+    permissions = [replace(config_map, verb=verb) for verb in ("get", "create", "patch")]
+    return tuple(PermissionNeed(permission=each, purpose="the kinds that were applied") for each in permissions)
 
 
 def lease_needs(namespace: str) -> tuple[PermissionNeed, ...]:

@@ -5,6 +5,7 @@ Promises:
 - While something holds the event loop, the stacks of all threads are written to standard error after HANG seconds, even
   if it is code in C.
 - The operator raises its limit of open files to the hard limit, up to MAX_OPEN_FILES.
+- A TLS connection has a buffer of TLS_BUFFER bytes.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import os
 import resource
 import signal
 import sys
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -48,6 +50,10 @@ log = logging.getLogger("ssa_operator")
 MAX_OPEN_FILES = 65536
 """A higher limit would only slow down programs that close all possible files, such as exec plugins."""
 
+TLS_BUFFER = 64 * 1024
+"""asyncio's own 256 KiB, filled with zeros for each connection, would be a tenth of the memory of a small operator. A
+record of TLS has at most 16 KiB.
+"""
 
 HANG = 10.0
 """Seconds after which the stacks are written: before the probes give up."""
@@ -64,6 +70,7 @@ async def run_operator(
     `crds` is None. With leader election, it writes only while it holds the Lease.
     """
     raise_open_files()
+    limit_tls_buffers()
     timing = options.leader_election
     fence = None if timing is None else WriteFence()
     async with connect(target, fence) as client, Transport(client.credentials) as transport:
@@ -255,6 +262,11 @@ def raise_open_files() -> None:
     wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def limit_tls_buffers() -> None:
+    """Have asyncio give a smaller buffer to each TLS connection that is opened from now on."""
+    SSLProtocol.max_size = TLS_BUFFER
 
 
 def stop_on_signal() -> asyncio.Event:

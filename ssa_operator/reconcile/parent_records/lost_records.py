@@ -31,6 +31,7 @@ from ssa_operator.reconcile.parent_records.rules import (
     RECORD_ANNOTATIONS,
     SHARED_LENGTH,
     manager_body,
+    shown_text,
 )
 
 SHOWN_SECONDS = 600.0
@@ -89,9 +90,10 @@ def are_from_future(version: str, parent: LiveObject) -> bool:
 
 def were_lost(parent: LiveObject, *, has_children: bool) -> bool:
     """Whether the records of a parent that this process does not know were lost. `has_children`: whether the parent
-    has children, or its status names one that existed: the operator records what it applies before the first apply.
+    has children, or its status names one that existed: the operator records what it applies before the first apply. If
+    that is in the status, the parent had no other records.
     """
-    return has_children and not (parent.deleting or _has_records(parent))
+    return has_children and not (parent.deleting or _has_records(parent) or shown_text(parent))
 
 
 def restored_notice(known: RecordTexts, now: float) -> RecordsNotice:

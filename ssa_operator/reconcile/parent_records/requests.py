@@ -2,8 +2,9 @@
 finalizer.
 
 Promises:
-- The operator writes no record that the parent already has. The record of what was applied costs one write for a new
-  parent and one for each change of its templates, unless the templates add a kind.
+- The operator writes no record that the parent already has. What was applied costs a new parent no write: it stands in
+  the status, and the kinds once for the folder. If that can't be, or if the parent needs another record or gets a new
+  kind later, an annotation has it.
 - The operator's own write requeues no parent, and never recreates a parent that is gone.
 - The operator removes records that the parent no longer needs, even if other field managers own them.
 - A manifest that has to be recorded before it is applied, and can't be, is not applied.
@@ -49,6 +50,7 @@ from ssa_operator.reconcile.parent_records.rules import (
     parent_records_body,
     read_parent_records,
     removal,
+    shown_text,
     unreadable_records_message,
     with_applied,
     with_manifests,
@@ -56,6 +58,7 @@ from ssa_operator.reconcile.parent_records.rules import (
 )
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.status.conditions import live_condition
+from ssa_operator.schema.operator_fields import APPLIED_FIELD
 
 
 async def restore_parent_records(reconcile: Reconcile, now: float) -> None:
@@ -70,16 +73,19 @@ async def restore_parent_records(reconcile: Reconcile, now: float) -> None:
     reconcile.state = replace(reconcile.state, records_notice=restored_notice(known, now))
 
 
-async def take_unseen_records(reconcile: Reconcile) -> bool:
+async def take_unseen_records(reconcile: Reconcile) -> bool | None:
     """Go on with the parent as the API server has it, if it has records there. The watch of parents may be behind that
     of children, which another process records and applies: the last leader, or `ssa-operator apply`. Returns whether it
-    has. Raises ApiError.
+    has; None if it has had none yet, because an operator ended between the first apply and the status. Raises ApiError.
     """
     live = await read_again(reconcile.cluster, reconcile.parent)
-    if live is None or not record_texts(live):
+    if live is None:
         return False
-    reconcile.take_parent(replace(reconcile.parent, live=live))
-    return True
+    if record_texts(live) or shown_text(live):
+        reconcile.take_parent(replace(reconcile.parent, live=live))
+        return True
+    is_new = reconcile.parent.shows_applied and reconcile.cluster.folder_kinds is not None
+    return None if is_new and not live.body.get("status") else False
 
 
 async def save_parent_records(reconcile: Reconcile, records: ParentRecords) -> None:
@@ -93,7 +99,9 @@ async def save_parent_records(reconcile: Reconcile, records: ParentRecords) -> N
     body = parent_records_body(reconcile.parent.live, records)
     if not is_written(reconcile.parent.live, body):
         reconcile.take_parent(await _apply(reconcile.cluster, reconcile.parent, body))
-    reconcile.take_parent(await _remove(reconcile.cluster, reconcile.parent, reconcile.records, records))
+    reconcile.take_parent(await _remove(reconcile.cluster, reconcile.parent, records))
+    applied = records.applied
+    reconcile.remember_applied(applied if applied is not None and applied.shown else None)
 
 
 async def _apply(cluster: SharedCluster, parent: Parent, body: Mapping[str, Any]) -> Parent:
@@ -105,10 +113,9 @@ async def _apply(cluster: SharedCluster, parent: Parent, body: Mapping[str, Any]
         return _updated(parent, applied.live)
 
 
-async def _remove(cluster: SharedCluster, parent: Parent, known: ParentRecords, records: ParentRecords) -> Parent:
-    """Remove what `records` don't need from a parent that has the `known` ones. If it is gone, there is nothing to
-    remove.
-    """
+async def _remove(cluster: SharedCluster, parent: Parent, records: ParentRecords) -> Parent:
+    """Remove from a parent what `records` don't need. If it is gone, there is nothing to remove."""
+    known = read_parent_records(parent.live)
     namespace, name = parent.live.identity.namespace, parent.live.identity.name
     for _ in range(ATTEMPTS):
         patch = removal(parent.live, records)
@@ -159,12 +166,43 @@ async def record_before_apply(reconcile: Reconcile, plan: Plan) -> Plan:
     refuses the manifests that can't be recorded.
     """
     try:
-        await save_parent_records(reconcile, _with_revision(reconcile, _records_of(plan)))
+        records = _with_revision(reconcile, _records_of(plan))
+        await save_parent_records(reconcile, await _shown_or_recorded(reconcile, plan, records))
     except (ApiError, ParentRecordsError) as error:
         if isinstance(error, ApiError) and not (error.forbidden or error.too_large):
             raise
         return _without_unrecorded(plan, reconcile.parent, error)
     return plan
+
+
+async def _shown_or_recorded(reconcile: Reconcile, plan: Plan, records: ParentRecords) -> ParentRecords:
+    """The records, of which the status shows what was applied for a new parent that needs no other one. Raises
+    ApiError.
+    """
+    parent, cluster, applied, before = reconcile.parent, reconcile.cluster, records.applied, reconcile.records.applied
+    if applied is None or not (applied.shown or before is None):
+        return records
+    others = replace(records, applied=None, selector="") != ParentRecords()
+    once = any(step.manifest is not None and step.manifest.once for step in plan.steps)
+    shown = parent.shows_applied and not (others or once)
+    if before is None:
+        folder_kinds = cluster.folder_kinds if shown and applied.templates else None
+        shown = folder_kinds is not None and await folder_kinds.record(parent.folder.name, applied.kinds)
+    elif not shown and shown_text(parent.live):
+        # Where it stands, a later process takes lost records for records that never were.
+        await _remove_shown(reconcile)
+    return replace(records, applied=replace(applied, shown=shown))
+
+
+async def _remove_shown(reconcile: Reconcile) -> None:
+    """Remove from the status what was applied. Raises ApiError."""
+    parent, identity = reconcile.parent, reconcile.parent.live.identity
+    patch = encode({"status": {APPLIED_FIELD: None}})
+    with parent.cache.writing(identity.namespace, identity.name):
+        live = await reconcile.cluster.operator_client.merge_patch(
+            parent.resource, identity.namespace, identity.name, patch, subresource="status"
+        )
+        reconcile.take_parent(_updated(parent, live))
 
 
 def without_unrecordable(plan: Plan, parent: Parent) -> Plan:
@@ -190,9 +228,10 @@ def _records_of(plan: Plan) -> ParentRecords:
     applied = [step.manifest for step in plan.steps if step.manifest is not None and step.action in _APPLYING]
     records = with_manifests(observed.records, applied, hooks=plan.has_hooks)
     has_children = bool(observed.children.own) or observed.records_lost
-    records = with_applied(
-        records, applied, plan.rendered.digest, waiting=_waiting_kinds(plan), has_children=has_children
-    )
+    kinds = _waiting_kinds(plan)
+    if records.applied is None:
+        kinds |= {live.identity.group_kind for live in observed.children.own if live.owned_fields()}
+    records = with_applied(records, applied, plan.rendered.digest, waiting=kinds, has_children=has_children)
     if observed.records_lost:
         records = apply_once.with_unknown(records, plan.steps, observed.parent)
     return replace(records, held_prune=plan.held_prune)
@@ -316,7 +355,7 @@ def _what_was_applied(
     kinds = plan.observed.children.kinds
     absent = {kind for kind in before.kinds - present if kind in kinds and kinds[kind].shown}
     templates = plan.rendered.digest if reconcile.newly_converged else before.templates
-    return AppliedRecord(kinds=before.kinds - absent, templates=templates)
+    return replace(before, kinds=before.kinds - absent, templates=templates)
 
 
 _APPLYING = frozenset({Action.APPLY, Action.UNCHANGED, Action.RECREATE})

@@ -43,6 +43,7 @@ from ssa_operator.reconcile.parent_records.formats import (
     inventory_entry,
 )
 from ssa_operator.reconcile.replicas.rules import OthersReplicas, ReplicasOwner, without_operator
+from ssa_operator.schema.operator_fields import APPLIED_FIELD
 
 INVENTORY_ANNOTATION = f"{PREFIX}inventory"
 """The annotation with the children that have no owner reference, so that the operator can delete them."""
@@ -66,6 +67,9 @@ number and its owners.
 APPLIED_ANNOTATION = f"{PREFIX}applied"
 """The annotation with the kinds of the children that were applied, and a digest of the templates that rendered them."""
 
+FOLDER_KINDS = "ssa-operator-kinds"
+"""The name of the ConfigMap with the kinds that each folder has applied, in the operator's namespace."""
+
 REVISION_ANNOTATION = f"{PREFIX}revision"
 """The annotation with the revision of the templates that the parent runs, in a folder with rollouts."""
 
@@ -85,7 +89,7 @@ _NAMES = (
     REVISION_ANNOTATION,
 )
 
-_NO_TEXTS = ("",) * len(_NAMES)
+_NO_TEXTS, _APPLIED_AT = ("",) * len(_NAMES), _NAMES.index(APPLIED_ANNOTATION)
 
 RECORD_ANNOTATIONS = frozenset(_NAMES)
 """The annotations in which the operator records something on a parent."""
@@ -133,6 +137,19 @@ class AppliedRecord(Struct, frozen=True, kw_only=True):
     """The kinds of the children with an owner reference that exist or are going to."""
     templates: str = ""
     """The digest of the template set that was applied completely and rendered all of them, '' if that is unknown."""
+    shown: bool = False
+    """Whether the status shows it, and not an annotation."""
+
+    @property
+    def text(self) -> str:
+        """The record as the status shows it."""
+        return " ".join((self.templates, *sorted(map(str, self.kinds))))
+
+    @classmethod
+    def from_text(cls, text: str) -> AppliedRecord | None:
+        """The record that a status shows by this text, None for an empty one."""
+        templates, *kinds = text.split() or ("",)
+        return cls(kinds=AppliedEntry(kinds).group_kinds, templates=templates, shown=True) if templates else None
 
 
 NO_REVISION = "-"
@@ -254,7 +271,7 @@ def with_applied(
         return replace(records, applied=AppliedRecord(kinds=kinds | waiting, templates=templates))
     if before is None or kinds <= before.kinds:
         return records
-    return replace(records, applied=replace(before, kinds=before.kinds | kinds | waiting))
+    return replace(records, applied=replace(before, kinds=before.kinds | kinds | waiting, shown=False))
 
 
 def identity_key(identity: Identity) -> str:
@@ -319,7 +336,7 @@ def parent_records_body(parent: LiveObject, records: ParentRecords) -> dict[str,
     if records.replicas:
         numbers = [_replicas_entry(identity, records.replicas[identity]) for identity in sorted(records.replicas)]
         annotations[REPLICAS_ANNOTATION] = encoded_record(numbers)
-    if records.applied is not None:
+    if records.applied is not None and not records.applied.shown:
         applied = {"kinds": sorted(map(str, records.applied.kinds)), "templates": records.applied.templates}
         annotations[APPLIED_ANNOTATION] = encoded_record({field: value for field, value in applied.items() if value})
     if records.revision.revision:
@@ -371,7 +388,7 @@ def removal(parent: LiveObject, records: ParentRecords) -> bytes | None:
         HELD_PRUNE_ANNOTATION: records.held_prune is not None,
         GENERATED_VALUES_ANNOTATION: bool(records.kept_values),
         REPLICAS_ANNOTATION: bool(records.replicas),
-        APPLIED_ANNOTATION: records.applied is not None,
+        APPLIED_ANNOTATION: records.applied is not None and not records.applied.shown,
         SELECTOR_ANNOTATION: records.has_finalizer and bool(records.selector),
         REVISION_ANNOTATION: bool(records.revision.revision),
     }
@@ -425,12 +442,20 @@ def _decoded(parent: LiveObject) -> _Decoded:
     metadata = parent.metadata
     # As one tuple by C code, because each reconcile comes here some twenty times.
     texts = tuple(map(metadata.annotations.get, _NAMES, _NO_TEXTS))
-    decode = _decode if sum(map(len, texts)) <= SHARED_LENGTH else _decode.__wrapped__
-    return decode(texts, FINALIZER in metadata.finalizers)
+    shown = "" if texts[_APPLIED_AT] else shown_text(parent)
+    decode = _decode if sum(map(len, (*texts, shown))) <= SHARED_LENGTH else _decode.__wrapped__
+    return decode(texts, FINALIZER in metadata.finalizers, shown)
+
+
+def shown_text(parent: LiveObject) -> str:
+    """What the status shows of what was applied. As a hint that any client may have written, it causes no error."""
+    status = parent.body.get("status")
+    text = status.get(APPLIED_FIELD) if isinstance(status, Mapping) else None
+    return text if isinstance(text, str) else ""
 
 
 @lru_cache(maxsize=1000)
-def _decode(texts: tuple[str, ...], has_finalizer: bool) -> _Decoded:
+def _decode(texts: tuple[str, ...], has_finalizer: bool, shown: str) -> _Decoded:
     """The records of the annotations with these texts. Most parents of a folder have the same ones, and each reconcile
     reads them several times.
     """
@@ -448,7 +473,9 @@ def _decode(texts: tuple[str, ...], has_finalizer: bool) -> _Decoded:
         held_prune=HeldPrune(held.reconcileAt, frozenset(held.children)) if held is not None else None,
         kept_values=frozenset(entry.identity for entry in kept if entry.names_object),
         replicas={entry.identity: _others_replicas(entry) for entry in numbers if entry.names_object},
-        applied=AppliedRecord(kinds=what.group_kinds, templates=what.templates) if what is not None else None,
+        applied=AppliedRecord(kinds=what.group_kinds, templates=what.templates)
+        if what is not None
+        else AppliedRecord.from_text(shown),
         revision=_REVISION.read(revision, problems) or RevisionRecord(""),
         has_finalizer=has_finalizer,
         selector=selector,

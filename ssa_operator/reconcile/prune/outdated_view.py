@@ -5,7 +5,7 @@ reconcile corrects an apply that is based on an old parent, but no deletion.
 
 Promises:
 - A change of the parent that templates or the operator could act on makes the view outdated. A change of its status
-  alone does not, because every reconcile writes it.
+  does not, because every reconcile writes it, except for what was applied.
 - The comparison uses the state of the parent that the templates rendered, even if the operator has written records on
   it since and so received a newer state.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 from ssa_operator.objects.annotations import FINALIZER
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.reconcile.parent_records.rules import RECORD_ANNOTATIONS
+from ssa_operator.reconcile.parent_records.rules import RECORD_ANNOTATIONS, shown_text
 
 _WRITTEN_BY_STATUS_UPDATES = ("resourceVersion", "managedFields")
 
@@ -37,12 +37,12 @@ def _without_records(parent: LiveObject) -> dict[str, Any]:
     annotations, finalizers = parent.metadata.annotations, parent.metadata.finalizers
     metadata["annotations"] = {name: annotations[name] for name in annotations.keys() - RECORD_ANNOTATIONS}
     metadata["finalizers"] = [finalizer for finalizer in finalizers if finalizer != FINALIZER]
-    return {**body, "metadata": metadata}
+    return {**body, "metadata": metadata, "status": None}
 
 
 def _acted_on(parent: LiveObject) -> dict[str, Any]:
     """The parts that templates and the operator act on."""
-    body = {field: value for field, value in parent.body.items() if field != "status"}
+    body = {**parent.body, "status": shown_text(parent)}
     metadata = body.get("metadata", {})
     body["metadata"] = {field: value for field, value in metadata.items() if field not in _WRITTEN_BY_STATUS_UPDATES}
     return body

@@ -220,10 +220,10 @@ def refusal_is_about_trial(
         return all(is_about_name(refusal, probed.name, schema) for refusal in refusals)
     _, found, rest = message.partition("exceeded quota: ")
     requested, used, _ = rest.partition(", requested: ")[2].rpartition(", used: ")
-    return bool(found and used) and all(_COUNTED.fullmatch(item.strip()) for item in requested.split(","))
+    return bool(found and used) and all(re.fullmatch(_COUNTED, item.strip()) for item in requested.split(","))
 
 
-_COUNTED = re.compile(r"(?:count/\S+|configmaps|pods|replicationcontrollers|resourcequotas|secrets|services)=1")
+_COUNTED = r"(?:count/\S+|configmaps|pods|replicationcontrollers|resourcequotas|secrets|services)=1"
 
 
 def _unused_name(name: str, salt: str) -> str:

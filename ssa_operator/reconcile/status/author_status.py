@@ -1,8 +1,7 @@
 """The author's part of a status: the fields and conditions of `_status.yaml.j2`, and those of them that are dropped.
 
 Promises:
-- The author's fields never replace `conditions`, `observedGeneration` or `resources`, and the author's conditions never
-  replace those of the operator.
+- The author's fields never replace those of the operator, and the author's conditions never replace its conditions.
 - A condition that Kubernetes would refuse is dropped alone. Each dropped field has a reason and a template line.
 - While the template fails, the author's fields and conditions stay unchanged.
 """
@@ -23,9 +22,7 @@ from ssa_operator.objects.messages import MESSAGE_LIMIT, bounded
 from ssa_operator.objects.render_result import REASON, StatusFields
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text
 from ssa_operator.schema.crd_schema import MISFIT, declared
-
-RESERVED = ("conditions", "observedGeneration", "resources")
-"""The fields of a status that belong to the operator; the author's conditions are added to its list."""
+from ssa_operator.schema.operator_fields import RESERVED
 
 
 class ConditionType(StrEnum):
@@ -56,7 +53,7 @@ CONDITIONS_LIMIT = 64
 _WRITTEN = ("type", "status", "reason", "message")
 _STATUSES: Mapping[object, str] = {True: "True", False: "False"}
 # The patterns and lengths are those of metav1.Condition.
-_TYPE = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+_TYPE = r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
 _TYPE_LIMIT = 316
 _REASON_LIMIT = 1024
 _DEFAULT_REASON = "Reported"
@@ -166,7 +163,7 @@ def _fault(item: Any, before: Mapping[str, Any]) -> str | None:
     if not isinstance(item, Mapping):
         return "a condition must be a mapping with type, status, reason and message"
     kind, status, reason = item.get("type"), item.get("status"), item.get("reason")
-    if not isinstance(kind, str) or len(kind) > _TYPE_LIMIT or not _TYPE.fullmatch(kind):
+    if not isinstance(kind, str) or len(kind) > _TYPE_LIMIT or not re.fullmatch(_TYPE, kind):
         return "type must be a name in CamelCase, such as DatabaseAvailable"
     if kind in OPERATOR_TYPES:
         return f"the operator writes the condition {kind} itself; give yours another type"

@@ -30,7 +30,7 @@ API_VERSION = "events.k8s.io/v1"
 NOTE_LIMIT = 1024
 _NAMES_LIMIT = 20
 """Children that a note names."""
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _TRANSIENT = frozenset({"Progressing", "WaitingForDependency", "Deleting"})
 """Reasons of Ready that come and go by themselves, or that a user asked for. No Event has them, with two exceptions in
 `_verdict_event`.
@@ -246,4 +246,4 @@ def _name(event: Event, regarding: LiveObject, instance: str, now: float) -> str
     token = hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
     name = regarding.identity.name
     # Some kinds (ClusterRole) allow names that are invalid for an Event.
-    return f"{name[:200].rstrip('.-')}.{token}" if _NAME.fullmatch(name) else f"{MANAGER}.{token}"
+    return f"{name[:200].rstrip('.-')}.{token}" if re.fullmatch(_NAME, name) else f"{MANAGER}.{token}"

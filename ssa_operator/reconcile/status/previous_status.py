@@ -9,7 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from ssa_operator.objects.identity import GroupKind, Identity, read_group_kind, read_identity
+import msgspec
+from msgspec import Struct
+
+from ssa_operator.objects.identity import GroupKind, Identity, identity_of, read_group_kind, read_identity
+from ssa_operator.objects.json_codec import decoder
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.parent_records.rules import read_parent_records
 
@@ -47,11 +51,36 @@ def reported_children(parent: LiveObject) -> list[Mapping[str, object]] | None:
     return entries if ours else None
 
 
+class _Entry(Struct, frozen=True):
+    kind: str
+    name: str
+    group: str = ""
+    namespace: str = ""
+
+
+class _Status(Struct, frozen=True):
+    resources: list[_Entry] = []
+
+
+class _StatusHead(Struct, frozen=True):
+    status: _Status = _Status()
+
+
+_decode_status = decoder(_StatusHead)
+
+
 @lru_cache(maxsize=256)
 def named_children(parent: LiveObject) -> frozenset[Identity]:
-    """The children that the inventory and the status of a parent name."""
-    reported = (read_identity(entry) for entry in _reported(parent))
-    return frozenset((*read_parent_records(parent).inventory, *filter(None, reported)))
+    """The children that the inventory and the status of a parent name. The rest of it stays encoded: after a start, the
+    first lists of children ask for those of all parents.
+    """
+    inventory = read_parent_records(parent).inventory
+    try:
+        entries = _decode_status(parent.raw).status.resources
+    except msgspec.ValidationError:  # not as the operator writes it
+        return frozenset((*inventory, *filter(None, map(read_identity, _reported(parent)))))
+    found = (identity_of(GroupKind(each.group, each.kind), each.namespace, each.name) for each in entries)
+    return frozenset((*inventory, *filter(None, found)))
 
 
 def _reported(parent: LiveObject) -> list[Mapping[str, object]]:

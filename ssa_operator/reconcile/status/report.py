@@ -33,6 +33,7 @@ from ssa_operator.reconcile.status.verdict import (
     make_verdict,
     make_verdict_on_children,
 )
+from ssa_operator.schema.operator_fields import APPLIED_FIELD
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -191,6 +192,11 @@ def with_crd_refusal(report: Report, refusal: str | None) -> Report:
 def with_revision(report: Report, revision: str) -> Report:
     """The report with the revision of the templates that rendered it."""
     return replace(report, status={**report.status, "revision": revision})
+
+
+def with_applied(report: Report, applied: str) -> Report:
+    """The report with what was applied."""
+    return replace(report, status={**report.status, APPLIED_FIELD: applied})
 
 
 def due_at(report: Report, moment: float | None) -> Report:

@@ -41,6 +41,7 @@ from ssa_operator.reconcile.status.events import events, newly_kept, status_refu
 from ssa_operator.reconcile.status.report import (
     Report,
     due_at,
+    with_applied,
     with_crd_refusal,
     with_notice,
     with_records_notice,
@@ -104,6 +105,9 @@ async def publish_as_it_is(reconcile: Reconcile, report: Report, *, later: bool)
     report = with_notice(report, conflict_message(history.conflict))
     if revision := _shown_revision(parent, report):
         report = with_revision(report, revision)
+    applied = reconcile.records.applied
+    if applied is not None and applied.shown:
+        report = with_applied(report, applied.text)
     reconcile.state = replace(reconcile.state, status=history)
     emit_events(reconcile, report)
     status = declared(report.status, parent.status_schema)
@@ -145,7 +149,8 @@ async def write_status(reconcile: Reconcile) -> None:
                 history = replace(reconcile.state.status, deferred=None)
                 reconcile.state = replace(reconcile.state, status=after_match(history, now))
                 return
-    reconcile.state = replace(reconcile.state, status=after_write(reconcile.state.status, status, live, now))
+    history = after_write(reconcile.state.status, status, live, now)
+    reconcile.state = replace(reconcile.state, status=history, applied=None)
 
 
 async def _write(reconcile: Reconcile, status: Mapping[str, Any]) -> LiveObject:

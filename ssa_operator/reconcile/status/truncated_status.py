@@ -20,6 +20,7 @@ from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.status.author_status import OPERATOR_TYPES, ConditionType
 from ssa_operator.reconcile.status.conditions import with_transition_time
+from ssa_operator.schema.operator_fields import RESERVED
 
 
 class Omission(IntEnum):
@@ -69,7 +70,7 @@ def _without(status: Mapping[str, Any], omission: Omission, parent: LiveObject, 
     conditions = [each for each in status.get("conditions", ()) if each["type"] != ConditionType.STATUS_TRUNCATED]
     what = "resources"
     if omission is Omission.AUTHOR:
-        left = {key: value for key, value in left.items() if key in ("conditions", "observedGeneration")}
+        left = {key: value for key, value in left.items() if key in RESERVED}
         conditions = [each for each in conditions if each["type"] in OPERATOR_TYPES]
         what = "resources and the fields of the status template"
     if not conditions:

@@ -51,7 +51,14 @@ from ssa_operator.rendering.jinja.method_calls import (
 from ssa_operator.rendering.jinja.tags import ReturnTag
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.limits import LimitError
-from ssa_operator.rendering.values.manifest_values import Stringlike, json_data, key_text, kind_of, text_of
+from ssa_operator.rendering.values.manifest_values import (
+    Stringlike,
+    UnfitValueError,
+    json_data,
+    key_text,
+    kind_of,
+    text_of,
+)
 from ssa_operator.rendering.values.template_text import Indented, Json, Text, TrackedPiece, ValuePiece, concat
 from ssa_operator.rendering.values.tracked_containers import traced_parts, track_container, track_data
 from ssa_operator.rendering.values.tracked_values import (
@@ -60,6 +67,7 @@ from ssa_operator.rendering.values.tracked_values import (
     UnknownValue,
     call_tracked,
     is_tracked,
+    mark_source,
     untracked,
 )
 from ssa_operator.rendering.values.undefined import Missing, refuse_mutation
@@ -103,7 +111,11 @@ def output_tracked(value: TrackedValue | UnknownValue) -> Any:
         json_data(value.value)
         return TrackedPiece(value)
     tracked: list[TrackedValue | UnknownValue] = [value]
-    found = track_data(json_data(value.value, 0, tracked), tracked)
+    try:
+        found = track_data(json_data(value.value, 0, tracked), tracked)
+    except UnfitValueError as error:
+        mark_source(error, value)
+        raise
     return TrackedPiece(_with_origins(found, value.value) if len(tracked) > 1 else found)
 
 

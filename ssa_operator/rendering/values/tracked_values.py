@@ -607,6 +607,12 @@ def fields_of(provenance: Iterable[Provenance]) -> tuple[WaitTarget, ...]:
     )
 
 
+def mark_source(error: Exception, value: TrackedValue) -> None:
+    """Let an error of the use of a value, which quotes nothing of it, know its provenance."""
+    if not value.secret:
+        setattr(error, _READ, value.provenance)
+
+
 def _mark(error: Exception, provenance: tuple[Provenance, ...]) -> None:
     setattr(error, _READ, provenance)
     if any(source.secrecy is not Secrecy.NONE for source in provenance):

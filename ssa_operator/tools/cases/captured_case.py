@@ -44,6 +44,7 @@ from ssa_operator.operator.process.connection import Target
 from ssa_operator.operator.process.streams import CommandError, writing
 from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT, ContentFields, fields_of_child, hidden_in_live
 from ssa_operator.rendering.folder.contained_files import real_path
+from ssa_operator.schema.operator_fields import RESERVED
 from ssa_operator.tools.cases.case_runs import CaseProject, load_project, render_case, update_case, write_files
 from ssa_operator.tools.cases.golden_cases import CHILDREN, NOW, OTHERS, PARENT, project_of_case, read_case
 from ssa_operator.tools.command_target import ObjectReference
@@ -99,9 +100,6 @@ ROUNDS = 10
 
 _SERVER_FIELDS = ("uid", "resourceVersion", "creationTimestamp", "selfLink", "managedFields", "generateName")
 """Fields of the metadata that the API server sets."""
-
-_REPORT = ("conditions", "observedGeneration", "resources")
-"""Fields of the parent's status that the operator writes for itself."""
 
 
 class LiveCase(Struct, frozen=True, kw_only=True):
@@ -264,7 +262,7 @@ def _parent(masked: Body, mentioned: frozenset[str]) -> dict[str, Any]:
     finalizers = [each for each in metadata.pop("finalizers", []) if not each.startswith(PREFIX)]
     if finalizers:
         metadata["finalizers"] = finalizers
-    status = {key: value for key, value in (found.pop("status", None) or {}).items() if key not in _REPORT}
+    status = {key: value for key, value in (found.pop("status", None) or {}).items() if key not in RESERVED}
     return {**found, "metadata": metadata, **({"status": status} if status else {})}
 
 

@@ -17,12 +17,10 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
-
 from ssa_operator.objects.messages import counted
-from ssa_operator.tools.dev.scene import Row, Scene, event_text, place_of
+from ssa_operator.tools.dev.scene import Row, Scene, event_text, most_telling, place_of
 from ssa_operator.tools.dev.screen_state import FILTER_KEYS, KEYS, PAGER_KEYS, ScreenState
-from ssa_operator.tools.tree.tree_view import condition, one_line, totals, urgency
+from ssa_operator.tools.tree.tree_view import Columns, condition, one_line, totals, urgency
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -40,26 +38,6 @@ CLOSING_PARENTS = 5
 """The most parents that are not ready in the closing."""
 
 
-class Columns(Struct, frozen=True):
-    """The widths of the columns of the tree."""
-
-    name: int
-    state: int
-    age: int
-
-    @classmethod
-    def of(cls, rows: Sequence[Row], width: int) -> Columns:
-        """The columns that fit the rows; a long name takes at most half of the screen's width."""
-        lines = [row.line for row in rows if not row.line.note]
-        names = (len(f"{line.guides}{line.kind} {line.name}") for line in lines)
-        ages = (len(line.times.partition("  ")[0]) for line in lines)
-        return cls(
-            min(max(names, default=0), width // 2),
-            min(max((len(line.state) for line in lines), default=0), width // 4),
-            max(ages, default=0),
-        )
-
-
 def draw(state: ScreenState, scene: Scene, rows: Sequence[Row], size: tuple[int, int]) -> list[Text]:
     """The lines of the screen: `size` is its width and height."""
     from rich.text import Text
@@ -68,7 +46,9 @@ def draw(state: ScreenState, scene: Scene, rows: Sequence[Row], size: tuple[int,
     if state.pager is not None:
         room = height - 2
         shown = [Text.from_ansi(line) for line in state.pager[state.offset : state.offset + room]]
-        return _fitted([_bar(state.title, width), *shown], _bar(PAGER_KEYS, width), size)
+        lines = f"{state.offset + 1}-{state.offset + len(shown)} of {len(state.pager)}"
+        title = f"{state.title}: {lines}" if len(shown) < len(state.pager) else state.title
+        return _fitted([_bar(title, width), *shown], _bar(PAGER_KEYS, width), size)
     rows = state.shown(rows)
     selected = state.at(rows)
     words = scene.explained(rows[selected].line.message or rows[selected].line.note)
@@ -84,7 +64,7 @@ def draw(state: ScreenState, scene: Scene, rows: Sequence[Row], size: tuple[int,
     below += [_rule("Errors and Events", width), *remarks] if remarks else []
     room = max(height_left - len(below), 1)
     first = max(min(selected - room // 2, len(rows) - room), 0)
-    columns = Columns.of(rows, width)
+    columns = Columns.of([row.line for row in rows], width)
     tree = [
         _row(row, columns, width, selected=place == selected, faded=bool(scene.outage))
         for place, row in enumerate(rows[first : first + room], first)
@@ -128,29 +108,12 @@ def _row(row: Row, columns: Columns, width: int, *, selected: bool, faded: bool)
     from rich.text import Text
 
     line = row.line
-    found = line.text() if line.note else _in_columns(row, columns)
+    found = columns.text(line)
     if row.hidden:
         found.append(f"  ▸ {counted(row.hidden, 'line')}", "dim")
     if selected:
         return Text(found.plain + " " * max(width - found.cell_len, 0), "reverse")
     return Text(found.plain, "dim") if faded else found
-
-
-def _in_columns(row: Row, columns: Columns) -> Text:
-    from rich.text import Text
-
-    line = row.line
-    created, _, restarts = line.times.partition("  ")
-    since = f"(for {line.duration})" if line.duration else ""
-    found = Text.assemble((line.guides, ""), (f"{line.kind} ", "bold"), (line.name, ""))
-    ages = columns.name + columns.state + 2
-    for text, style, column in ((line.state, line.colour, columns.name), (created, "", ages)):
-        found.append(" " * max(column - found.cell_len, 0) + "  ")
-        found.append(text, style)
-    found.append(" " * max(ages + columns.age + 2 - found.cell_len, 0))
-    found.append("".join(f"  {words}" for words in (restarts, line.message, since) if words), "dim")
-    found.rstrip()
-    return found
 
 
 def _bar(text: str, width: int) -> Text:
@@ -169,9 +132,9 @@ def _rule(title: str, width: int) -> Text:
 
 
 def _remarks(scene: Scene, selected: str, size: tuple[int, int]) -> list[Text]:
-    """The newest Events, and after them the first errors that last, without those that the screen shows elsewhere: by
-    the place that the selected line's message names. They fit into `size`, a width and a number of lines. Errors take
-    precedence, and the first one is shown whole.
+    """The newest Events, the operator's own and Warnings before routine ones, and after them the first errors that
+    last, without those that the screen shows elsewhere: by the place that the selected line's message names. They fit
+    into `size`, a width and a number of lines. Errors take precedence, and the first one is shown whole.
     """
     from rich.text import Text
 
@@ -179,7 +142,6 @@ def _remarks(scene: Scene, selected: str, size: tuple[int, int]) -> list[Text]:
     errors = [] if scene.outage else scene.problems
     places = {*map(place_of, errors), selected}
     events = [event for event in scene.events if place_of(str(event.get("note", ""))) not in places]
-    texts = [Text(event_text(event), "yellow" if event.get("type") == "Warning" else "") for event in events]
     urgent, colour = [one_line(each) for each in errors if place_of(each) != selected], "red"
     # An error is more urgent than any warning.
     if scene.warnings and not errors:
@@ -187,7 +149,8 @@ def _remarks(scene: Scene, selected: str, size: tuple[int, int]) -> list[Text]:
         urgent, colour = [one_line(scene.warnings[0]) + more], "yellow"
     whole = textwrap.wrap(urgent[0], width)[:MESSAGE_LINES] if urgent else []
     shown = [Text(each, colour) for each in [*whole, *urgent[1:]][:room]]
-    return [*texts[max(len(texts) - room + len(shown), 0) :], *shown]
+    events = most_telling(events, room - len(shown))
+    return [*(Text(event_text(each), "yellow" if each.get("type") == "Warning" else "") for each in events), *shown]
 
 
 def closing(parents: Sequence[Mapping[str, Any]], *, outage: bool = False) -> list[str]:

@@ -35,6 +35,7 @@ from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.objects.identity import read_identity
+from ssa_operator.objects.live_object import MANAGER
 from ssa_operator.objects.scalars import moment_of
 from ssa_operator.operator.operator import Operator
 from ssa_operator.reconcile.status.event_requests import EVENTS
@@ -209,6 +210,17 @@ def event_text(event: Mapping[str, Any]) -> str:
     return f"{clock} {event.get('reason', '')} {regarding.get('kind', '')}/{regarding.get('name', '')}: {note}"
 
 
+def is_routine(event: Mapping[str, Any]) -> bool:
+    """Whether Kubernetes reports with it that something went as always."""
+    return event.get("type") != "Warning" and event.get("reportingController") != MANAGER
+
+
+def most_telling(events: Sequence[Mapping[str, Any]], most: int) -> list[Mapping[str, Any]]:
+    """The newest Events, the oldest first: the operator's own and Warnings, and where there is room, routine ones."""
+    ranked = sorted(events, key=lambda each: (not is_routine(each), event_time(each)))
+    return sorted(ranked[max(len(ranked) - most, 0) :], key=event_time)
+
+
 def details(row: Row, scene: Scene) -> str:
     """All that is known of a row: its state, its whole message, its conditions and its Events, the newest first."""
     line, each = row.line, row.object
@@ -296,7 +308,7 @@ class SceneReader:
             waiting=dict(self.operator.missing),
             errors=tuple(self._errors(parents)),
             refused_crds=dict(self.operator.controllers.refused_crds),
-            events=sorted(about, key=event_time)[-EVENTS_LIMIT:],
+            events=most_telling(list(about), EVENTS_LIMIT),
         )
 
     def _errors(self, parents: Sequence[Mapping[str, Any]]) -> Iterator[str]:

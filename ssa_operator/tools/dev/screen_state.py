@@ -14,7 +14,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ssa_operator.tools.dev.scene import Row, Scene, details, event_text
+from ssa_operator.tools.dev.scene import Row, Scene, details, event_text, is_routine
 from ssa_operator.tools.tree.tree_view import Line
 
 KEYS = "↑↓ select  ⏎ details  / filter  n problem  e copy KUBECONFIG  ? keys  q quit"
@@ -158,7 +158,8 @@ def _text(key: str, row: Row, scene: Scene) -> tuple[str, str] | None:
         case "enter":
             return f"{row.line.kind} {row.line.name}".strip() or "Details", details(row, scene)
         case "v":
-            events = [event_text(event) for event in reversed(scene.events)]
+            newest = list(reversed(scene.events))
+            events = map(event_text, sorted(newest, key=is_routine))
             return "Errors and Events, newest first", "\n".join([*scene.problems, *scene.warnings, *events])
         case "c":
             return "Findings of check", "\n".join(map(str, scene.findings))

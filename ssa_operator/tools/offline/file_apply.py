@@ -116,7 +116,7 @@ def _live_tree(parents: FileParents, console: Console) -> Iterator[Callable[[], 
         now = time.time()
         found = parents.parents.values()
         entries = [entry(each.live, each.report.status if each.report else {}) for each in found]
-        return fitting([line for each in entries for line in lines(each, now)], console.height)
+        return fitting([line for each in entries for line in lines(each, now)], console)
 
     with Screen(console=console, auto_refresh=False, vertical_overflow="crop") as screen:
         screen.update(draw(), refresh=True)

@@ -33,6 +33,7 @@ from ssa_operator.operator.permissions.operator_needs import (
     conversion_needs,
     http_needs,
     impersonation_needs,
+    kind_needs,
     lease_needs,
     operator_needs,
     rollout_needs,
@@ -111,7 +112,7 @@ def needed_permissions(
         raise CommandError("\n".join(sources.problem_lines))
     kinds = read_crd_kinds(files.crds)
     shown = _shown_by_examples(files.examples, sources, kinds)
-    needs = [*operator_needs(), *http_needs(), *lease_needs(settings.namespace)]
+    needs = [*operator_needs(), *http_needs(), *lease_needs(settings.namespace), *kind_needs(settings.namespace)]
     needs += impersonation_needs(impersonate, namespaces) if impersonate else ()
     needs += shard_lease_needs(settings.namespace, range(settings.shards)) if settings.shards else ()
     needs += admission_needs(settings.namespace) if settings.admission_service else ()

@@ -43,7 +43,7 @@ from ssa_operator.reconcile.observed import Observed, ObservedChildren, Observed
 from ssa_operator.reconcile.parent_records.rules import read_parent_records, unreadable_records_message
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.replicas.rules import ScalePaths
-from ssa_operator.reconcile.secrets.parent_secrets import secrets_of
+from ssa_operator.reconcile.secrets.redacted_report import secrets_of
 from ssa_operator.rendering.determinism import verified
 from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.rendering.render import render

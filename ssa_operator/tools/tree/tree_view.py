@@ -5,7 +5,8 @@ Promises:
   when an object is not ready.
 - If the status has no condition Ready, the parent's line has the number of Current children.
 - A suspended parent says so, and keeps the state of its children. A parent of a folder with rollouts has its revision.
-- A line is one object. Colours are styles beside the text, so the text is the same with and without them.
+- A line is one object. Colours are styles beside the text, so the text is the same with and without them. In a
+  terminal, states and ages stand in columns.
 """
 
 from __future__ import annotations
@@ -93,6 +94,46 @@ class Line(Struct, frozen=True, kw_only=True):
         from rich.text import Text
 
         return Text.assemble(*self.segments, no_wrap=True, overflow="ellipsis")
+
+
+class Columns(Struct, frozen=True):
+    """The columns in which a terminal shows the lines of trees."""
+
+    name: int
+    state: int
+    age: int
+
+    @classmethod
+    def of(cls, lines: Sequence[Line], width: int) -> Columns:
+        """The columns that fit the lines; a long name takes at most half of the terminal's width."""
+        lines = [line for line in lines if not line.note]
+        names = (len(f"{line.guides}{line.kind} {line.name}") for line in lines)
+        ages = (len(line.times.partition("  ")[0]) for line in lines)
+        return cls(
+            min(max(names, default=0), width // 2),
+            min(max((len(line.state) for line in lines), default=0), width // 4),
+            max(ages, default=0),
+        )
+
+    def text(self, line: Line) -> Text:
+        """A line with its styles, whose state, age and message begin in these columns."""
+        if line.note:
+            return line.text()
+        from rich.text import Text
+
+        created, _, restarts = line.times.partition("  ")
+        since = f"(for {line.duration})" if line.duration else ""
+        found = Text.assemble(
+            (line.guides, ""), (f"{line.kind} ", "bold"), (line.name, ""), no_wrap=True, overflow="ellipsis"
+        )
+        ages = self.name + self.state + 2
+        for text, style, column in ((line.state, line.colour, self.name), (created, "", ages)):
+            found.append(" " * max(column - found.cell_len, 0) + "  ")
+            found.append(text, style)
+        found.append(" " * max(ages + self.age + 2 - found.cell_len, 0))
+        found.append("".join(f"  {words}" for words in (restarts, line.message, since) if words), "dim")
+        found.rstrip()
+        return found
 
 
 def entry(live: LiveObject, status: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,15 +7,17 @@ import json
 import re
 import resource
 import signal
+import ssl
 import subprocess
 import sys
 import uuid
+from asyncio.sslproto import SSLProtocol
 from pathlib import Path
 
 import aiohttp
 import pytest
 
-from ssa_operator.operator.process.session import MAX_OPEN_FILES, raise_open_files
+from ssa_operator.operator.process.session import MAX_OPEN_FILES, TLS_BUFFER, limit_tls_buffers, raise_open_files
 from tests.cli.process import run, started
 from tests.operator.harness import ECHOES, PATIENCE, Desk, echo, not_ready_because, only, plain_template, uid
 from tests.operator.limited_accounts import allowed_everywhere, limited
@@ -304,3 +306,12 @@ def test_the_operator_may_open_as_many_files_as_its_hard_limit_allows() -> None:
         raise_open_files()
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+async def test_a_tls_connection_has_a_small_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SSLProtocol, "max_size", SSLProtocol.max_size)
+    limit_tls_buffers()
+    loop = asyncio.get_running_loop()
+    connection = SSLProtocol(loop, asyncio.Protocol(), ssl.create_default_context(), loop.create_future())
+    connection._app_transport.close()
+    assert len(connection.get_buffer(-1)) == TLS_BUFFER

@@ -13,7 +13,7 @@ from ssa_operator.informers.parents import Parent
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets, SecretFields
-from ssa_operator.reconcile.secrets.parent_secrets import with_render
+from ssa_operator.reconcile.secrets.redacted_report import with_render
 from tests.rendering.template_files import FakeClusterView, live, parent, render_with
 
 CHILD = Identity("", "ConfigMap", "n", "c")

@@ -15,13 +15,13 @@ from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.reconcile.status.author_status import (
     CONDITIONS_LIMIT,
     OPERATOR_TYPES,
-    RESERVED,
     author_status,
     undeclared_fields,
 )
 from ssa_operator.reconcile.status.conditions import make_status
 from ssa_operator.reconcile.status.verdict import Verdict
 from ssa_operator.schema.crd_schema import declared
+from ssa_operator.schema.operator_fields import RESERVED
 from tests.objects.example_objects import parent
 
 NOON = 1_767_268_800.0

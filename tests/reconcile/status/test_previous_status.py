@@ -5,12 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.identity import GroupKind, Identity, read_identity
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.reconcile.status.previous_status import KEPT_UNTIL, reported_kinds, reported_successors
+from ssa_operator.reconcile.status.previous_status import (
+    KEPT_UNTIL,
+    named_children,
+    reported_kinds,
+    reported_successors,
+)
 
 MAP = {"group": "", "kind": "ConfigMap", "namespace": "default", "name": "web", "message": f"{KEPT_UNTIL} b is ready"}
+
+VALUES: st.SearchStrategy[Any] = st.sampled_from(["", "a", "..", "a/b", "ConfigMap", None, 7, {}])
+MAPPINGS = st.dictionaries(st.sampled_from(["group", "kind", "namespace", "name", "state"]), VALUES)
 
 
 def live(kind: str, name: str, **more: Any) -> LiveObject:
@@ -41,6 +51,7 @@ def test_an_entry_that_names_no_kind_is_ignored(entry: object) -> None:
     parent = live("Echo", "web", status={"resources": [entry, MAP]})
     assert reported_kinds(parent) == {GroupKind("", "ConfigMap")}
     assert reported_successors(parent, ()).keys() == {Identity("", "ConfigMap", "default", "web")}
+    assert named_children(parent) == {Identity("", "ConfigMap", "default", "web")}
 
 
 @pytest.mark.parametrize(
@@ -58,3 +69,10 @@ def test_a_status_without_a_list_reports_nothing(status: object) -> None:
     parent = live("Echo", "web", status=status)
     assert reported_kinds(parent) == set()
     assert reported_successors(parent, ()) == {}
+    assert named_children(parent) == set()
+
+
+@given(st.lists(st.one_of(MAPPINGS, st.none(), st.just("text")), max_size=4))
+def test_the_children_that_a_status_names_are_those_of_its_entries(entries: list[Any]) -> None:
+    parent = live("Echo", "web", status={"resources": entries})
+    assert named_children(parent) == {identity for each in entries if (identity := read_identity(each)) is not None}

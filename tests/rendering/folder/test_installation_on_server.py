@@ -46,7 +46,7 @@ async def test_the_operators_namespace_is_that_of_its_credentials(
     desk: Desk, operate: Operate, templates: Path
 ) -> None:
     (templates / ECHOES / "a.yaml.j2").write_text(map_template("a", operator="operator.namespace"))
-    async with operate():
+    async with operate(installation=Installation()):
         await desk.apply_until_ready(echo("web", 0))
         await desk.until("configmaps", "web-a", holds(operator=desk.client.credentials.namespace))
 

@@ -176,7 +176,7 @@ def test_a_key_without_an_object_is_a_notice() -> None:
 def test_an_opened_text_scrolls_and_q_closes_it() -> None:
     on = scene()
     state = ScreenState().opened("diff", "\n".join(map(str, range(100))))
-    assert shown(state, on)[:3] == ["diff", "0", "1"]
+    assert shown(state, on)[:3] == ["diff: 1-22 of 100", "0", "1"]
     state, asked = press(state, on, "down", "pagedown")
     assert shown(state, on)[1] == "11"
     assert asked is None
@@ -184,6 +184,19 @@ def test_an_opened_text_scrolls_and_q_closes_it() -> None:
     assert shown(state, on)[1] == "99"
     state, asked = press(state, on, "q")
     assert (state.pager, asked) == (None, None)
+
+
+def test_own_events_and_warnings_come_before_those_by_which_kubernetes_reports_what_went_as_always() -> None:
+    routine = [event(f"Routine{minute}", "as always", minute, "Normal") for minute in range(20, 40)]
+    own = event("Applied", "changed it", 1, "Normal") | {"reportingController": "ssa-operator"}
+    on = scene(events=[own, event("BackOff", "it crashes", 2), *routine])
+    below = [
+        line.split()[1] for line in shown(ScreenState(), on) if line.startswith(("11:", "12:", "13:")) or ":00 " in line
+    ]
+    assert below[:2] == ["Applied", "BackOff"]
+    assert below[-1] == "Routine39"
+    opened, _ = on_key(ScreenState(), "v", on.rows(0.0), on)
+    assert [line.split()[1] for line in opened.pager or ()][:3] == ["BackOff", "Applied", "Routine39"]
 
 
 def test_events_are_one_line_with_their_last_time() -> None:

@@ -11,7 +11,7 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.tools.printing import changes
 from ssa_operator.tools.tree.object_tree import object_data, restarts
 from ssa_operator.tools.tree.parent_entries import child_data
-from ssa_operator.tools.tree.tree_view import lines, totals, urgency
+from ssa_operator.tools.tree.tree_view import Columns, lines, totals, urgency
 
 NOON = 1_767_268_800.0
 """2026-01-01T12:00:00Z."""
@@ -55,6 +55,18 @@ def test_objects_are_nested_with_state_age_restarts_message_and_duration() -> No
         "│       ├── Pod default/web-1-x  Failed  4m  3 restarts (30s ago)  container web: CrashLoopBackOff (for 2m)",
         "│       └── Pod default/web-1-y  Ready  1 restart",
         "└── a note",
+    ]
+
+
+def test_states_and_ages_stand_in_columns_in_a_terminal() -> None:
+    times = {"creationTimestamp": "2026-01-01T11:55:00Z"}
+    web = child("Deployment", "web", "InProgress", message="0 of 1 ready", **times)
+    shown = list(lines(parent("a-much-longer-name", "Progressing", web, child("Pod", "b", **times)), NOON))
+    columns = Columns.of(shown, 120)
+    assert [columns.text(line).plain for line in shown] == [
+        "Echo default/a-much-longer-name  Progressing  5m  because Progressing  (for 60s)",
+        "├── Deployment default/web       InProgress   5m  0 of 1 ready",
+        "└── Pod default/b                Ready        5m",
     ]
 
 

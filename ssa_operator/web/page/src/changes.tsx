@@ -66,7 +66,7 @@ function OneChange({ change }: { change: ObjectChange }) {
       {change.fields.map((field) => <Field key={field.field} field={field} />)}
       {change.left.map((left) => <p class="dim small" key={left.field}><code>{left.field}</code> is no longer rendered and stays, because {names(left.managers)} owns it, too</p>)}
       {change.fields.length === 0 && lines.length > 0 && (
-        <details open={lines.length <= 24}>
+        <details open={lines.length <= 24 || change.result === "created"}>
           <summary class="small dim">{plural(lines.filter((line) => !line.startsWith("@")).length, "line")}</summary>
           <pre class="diff mono">{lines.map((line, at) => <span key={at} class={line.startsWith("+") ? "add" : line.startsWith("-") ? "del" : "faint"}>{line}{"\n"}</span>)}</pre>
         </details>

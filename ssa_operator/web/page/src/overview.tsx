@@ -4,7 +4,7 @@ import { type Folder, type Group, type Overview, open, type ParentRow } from "./
 import { Bar, Copy, Line, now, Source, State, useKeys } from "./parts";
 import { Phase } from "./rollout";
 import { API, folderAddress, go, parentAddress, place, ROLLOUT, UI, withQuery } from "./router";
-import { age, clock, command, located, number, plural, shortened } from "./words";
+import { age, clock, command, located, number, plural, shortened, split } from "./words";
 
 const PAGE = 50;
 const FILTERS = ["folder", "namespace", "group", "labels", "text", "suspended", "conflict"];
@@ -82,7 +82,7 @@ const title = (shown: Overview): string => (unready(shown) === 0 ? "all ready" :
 function Figures({ shown }: { shown: Overview }) {
   const { reconciles, errors, queue } = shown.figures;
   const last = (values: number[]) => number(Math.round(values.at(-1) ?? 0));
-  const folders = Object.keys(shown.folders).length;
+  const queued = Math.round(queue.at(-1) ?? 0), folders = Object.keys(shown.folders).length;
   const roles = [shown.leader === undefined ? "" : shown.leader ? `leader ${shown.holder ?? ""}, this replica` : `standby; leader ${shown.holder || "not known yet"}`, shown.shard ? `shard ${shown.shard}` : "", `version ${shown.version}`];
   return (
     <section class="figures" aria-label="Figures">
@@ -95,9 +95,8 @@ function Figures({ shown }: { shown: Overview }) {
           ))}
         </p>
       </div>
-      <div><h2><span>Reconciles<i> a minute</i></span><span>{last(reconciles)}</span></h2><Line values={reconciles} /></div>
+      <div><h2><span>Reconciles<i> a minute</i>{queued > 0 && <i>, {plural(queued, "parent")} waiting</i>}</span><span>{last(reconciles)}</span></h2><Line values={reconciles} /></div>
       <div><h2><span>Errors<i> a minute</i></span><span>{last(errors)}</span></h2><Line values={errors} bars /></div>
-      <div><h2><span>Waiting<i> to be reconciled</i></span><span>{last(queue)}</span></h2><Line values={queue} /></div>
       <div><h2>Operator</h2><p class="small dim">{roles.filter(Boolean).map((role) => <span key={role}>{role}</span>)}</p></div>
     </section>
   );
@@ -266,22 +265,16 @@ interface Fold { count: number; open: boolean; toggle: () => void }
 function Row({ at, address, row, on, onSelect, fold }: { at: number; address: string; row: ParentRow; on: boolean; onSelect: (address: string) => void; fold?: Fold | undefined }) {
   const flash = useFlash(`${row.reason} ${row.message} ${row.current}`);
   const { text, file, line } = located(shortened(row.message ?? "", row.namespace));
-  const [first, rest] = sentences(text);
+  const [first, rest] = split(text);
   return (
     <tr id={`row-${at}`} class={`${on ? "on" : ""} ${flash ? "flash" : ""}`} onMouseDown={() => onSelect(address)}>
       <td>{fold ? <button class="name fold" aria-expanded={fold.open} onClick={fold.toggle}><b>{number(fold.count)} {kindsOf(row)}</b> <span class="dim">{fold.open ? "fold" : "show"}</span></button> : <><a class="name" href={`${UI}${parentAddress(address)}`}><b>{row.name}</b> <span class="dim">{row.namespace}</span></a><span class="small">{row.kind}{row.suspended && " · suspended"}</span></>}</td>
       <td><State state={row.reason} group={row.group} /></td>
-      <td class="why"><span class="first">{first}</span>{(rest || file) && <span class="small">{file && <><Source file={file} line={line} />{rest && " · "}</>}{rest}</span>}</td>
+      <td class="why"><span class="first">{first}</span>{(rest || file) && <span class="fix">{file && <><Source file={file} line={line} />{rest && " · "}</>}{rest}</span>}</td>
       <td class="num dim">{!fold && row.children ? <><span aria-hidden="true">{row.current ?? 0}/{row.children}</span><span class="hidden">{row.current ?? 0} of {row.children} ready</span></> : "–"}</td>
       <td class="num dim">{(!fold && age(row.since, now.value)) || "–"}</td>
     </tr>
   );
-}
-
-/** The first cause of a message, and how many others it has. */
-function sentences(message: string): [string, string] {
-  const [first = "", ...rest] = message.split("; ");
-  return [first, rest.length === 1 ? rest[0]! : rest.length ? `and ${rest.length} more: ${rest[0]}` : ""];
 }
 
 /** Whether a value has just changed; one of another `key` is no change. */

@@ -10,7 +10,7 @@ import { useBeat, useRead } from "./read";
 import { API, go, place, templateAddress, UI, withQuery } from "./router";
 import { Band, History } from "./timeline";
 import { arcs, conditionOf, groupOfParent, named, ROW, type TreeRow, treeRows, windowOf } from "./tree";
-import { age, clock, command, curl, kindOf, kubectl, located, number, shortened } from "./words";
+import { age, clock, command, curl, kindOf, kubectl, located, number, shortened, split } from "./words";
 
 export function ParentPage({ address }: { address: string }) {
   const parts = address.split("/");
@@ -103,7 +103,8 @@ function useRows(shown: Parent | null, edges: Edges, opened: ReadonlySet<string>
   const laid = useRef<Parent | null>(null);
   if (!shown?.left || !laid.current) laid.current = shown;
   const parent = laid.current;
-  const atOnce = useMemo(() => (parent && parent.order.length <= AT_ONCE ? finished(treeRows(parent, edges, opened, unfolded)) : null), [parent, edges, opened, unfolded]);
+  const width = useReasonWidth();
+  const atOnce = useMemo(() => (parent && parent.order.length <= AT_ONCE ? finished(treeRows(parent, edges, opened, unfolded, width)) : null), [parent, edges, opened, unfolded, width]);
   const [later, setLater] = useState<TreeRow[]>([]);
   const wanted = useRef<(() => Generator<undefined, TreeRow[]>) | null>(null);
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
@@ -116,7 +117,7 @@ function useRows(shown: Parent | null, edges: Edges, opened: ReadonlySet<string>
     }
     // Rows that are being made come to their end, also while changes follow one another.
     const idle = wanted.current === null;
-    wanted.current = () => treeRows(parent, edges, opened, unfolded);
+    wanted.current = () => treeRows(parent, edges, opened, unfolded, width);
     if (!idle) return;
     const begin = () => {
       const begun = wanted.current!, steps = begun();
@@ -134,8 +135,20 @@ function useRows(shown: Parent | null, edges: Edges, opened: ReadonlySet<string>
       timer.current = setTimeout(go);
     };
     begin();
-  }, [parent, edges, opened, unfolded]);
+  }, [parent, edges, opened, unfolded, width]);
   return atOnce ?? later;
+}
+
+/** The width that a reason has in the tree, as style.css gives it. */
+function useReasonWidth(): number {
+  const measured = () => (innerWidth >= 1100 ? 0.54 * innerWidth - 130 : innerWidth - (innerWidth > 760 ? 130 : 40));
+  const [width, setWidth] = useState(measured);
+  useEffect(() => {
+    const onResize = () => setWidth(measured());
+    addEventListener("resize", onResize);
+    return () => removeEventListener("resize", onResize);
+  }, []);
+  return width;
 }
 
 function finished<T>(steps: Generator<unknown, T>): T {
@@ -165,7 +178,8 @@ function Head({ shown, rows, onSelect }: { shown: Parent; rows: TreeRow[]; onSel
   const isReady = ready?.status === "True";
   const group = groupOfParent(shown);
   const counted = useMemo(() => readyChildren(shown), [shown]);
-  const { text: first, file, line } = located((ready?.message ?? "").split("; ")[0] ?? "");
+  const [cause, fix] = split(ready?.message ?? "");
+  const { text: first, file, line } = located(cause);
   const parent = `${kind.toLowerCase()}/${name}`;
   // The message begins with the child that it is about.
   const about = useMemo(
@@ -180,6 +194,7 @@ function Head({ shown, rows, onSelect }: { shown: Parent; rows: TreeRow[]; onSel
         <h1>{kind} {name}</h1>
         <p class="why"><State state={ready?.reason ?? "Unknown"} group={group} />{conditionOf(shown, "Suspended") && <span class="dim"> · suspended</span>}{" "}
           {!isReady && <span>{about && <button type="button" class="plain link" onClick={() => onSelect(about.key)}>{about.node.kind} {about.node.name}</button>}<Message text={rest} keys={about?.awaited ?? []} onSelect={onSelect} />{ready?.lastTransitionTime && <span class="faint"> (for <Age time={ready.lastTransitionTime} />)</span>}{source && <span class="faint"> · <Source file={source} line={file ? line : about?.edge?.line} /></span>}</span>}</p>
+        {!isReady && fix && <p class="fix">{shortened(fix, namespace)}</p>}
         {shown.notes.map((note) => <p class="small dim" key={note}>{note}</p>)}
       </div>
       <div class="facts">
@@ -334,6 +349,7 @@ function Row({ row, on, group, onSelect, onToggle }: { row: TreeRow; on: boolean
           {node.since && <span class="hidden"> since {time(node.since)}</span>}
         </span>
       )}
+      {row.fix && <span class="fix" style={{ "--depth": row.depth }}><Message text={row.fix} keys={row.awaited} onSelect={onSelect} /></span>}
     </div>
   );
 }
@@ -449,19 +465,25 @@ function Child({ path, parent, row, needs: all, onClose, onSelect }: ChildProps)
       </div>
       {!other && node.message && groupOf(node.state) !== "ready" && <p class="message"><Message text={shortened(node.message, namespace)} keys={row.awaited} onSelect={onSelect} />{node.since && ` (for ${age(node.since, now.value)})`}{row.edge?.file && <> · <Source file={row.edge.file} line={row.edge.line} /></>}</p>}
       {other && <p class="message">{node.state === "NotFound" ? "It does not exist. " : node.state ? "" : `Its state is not shown, because ${node.message ?? "it is not read"}. `}No template of this parent makes it: they look it up.</p>}
+      {node.state === "Waiting" && needs.map(({ target }) => <Blocker key={target} node={parent.nodes[target] ?? all.objects[target]} of={target} namespace={namespace} onSelect={onSelect} />)}
       <Tabs tabs={tabs} chosen={tab} />
       <div id="part" role="tabpanel" aria-labelledby={`tab-${tab}`}>
       {tab === "manifest" ? <Manifest path={path} child={key} version={version} node={node} />
         : tab === "change" ? <ChildChanges path={path} child={key} version={version} />
         : tab === "history" ? <History entries={parent.timeline} child={key} onSelect={onSelect} />
         : tab === "needs" || tab === "needed" ? <EdgesOf edges={tab === "needs" ? needs : needed} all={all} end={tab === "needs" ? "target" : "source"} parent={parent} onSelect={onSelect} />
-        : !exists ? <p class="empty">It does not exist yet.</p>
+        : !exists ? <NotYet path={path} child={key} version={version} />
         : tab === "events" ? <EventsOf details={details} />
         : details.value === null ? <p class="empty">{details.error || "Reading it …"}</p>
         : <>{details.value.readiness && <Readiness readiness={details.value.readiness} />}<Conditions conditions={details.value.conditions} empty="It has no conditions." /></>}
       </div>
     </section>
   );
+}
+
+/** What a waiting child waits for, beside it: its state, and why it isn't ready. */
+function Blocker({ node, of, namespace, onSelect }: { node: Omit<TreeNode, "depth"> | undefined; of: string; namespace: string | undefined; onSelect: (key: string) => void }) {
+  return <p class="message blocker">waits for <button type="button" class="plain link" onClick={() => onSelect(of)}>{node ? `${node.kind} ${node.name}` : of.split("/").filter(Boolean).join(" ")}</button> {node?.state && <State state={node.state} />} {node?.message && shortened(node.message, namespace)}</p>;
 }
 
 function EdgesOf({ edges, all, end, parent, onSelect }: { edges: Edge[]; all: Edges; end: "source" | "target"; parent: Parent; onSelect: (key: string) => void }) {
@@ -483,11 +505,15 @@ function EdgesOf({ edges, all, end, parent, onSelect }: { edges: Edge[]; all: Ed
   );
 }
 
+/** What an apply would make of an object that does not exist. */
+const NotYet = (props: { path: string; child: string; version: string }) => <><p class="message">It does not exist yet. An apply now:</p><ChildChanges {...props} /></>;
+
 const WRITERS: Record<string, string> = { template: "w1", operator: "w1", "earlier template": "w1", manager: "w2" };
 
 function Manifest({ path, child, version, node }: { path: string; child: string; version: string; node: TreeNode }) {
   const [lines, setLines] = useState<ManifestLine[] | null>(null);
   const [note, setNote] = useState("");
+  const [unfolded, setUnfolded] = useState<ReadonlySet<number>>(new Set());
   const exists = node.uid !== undefined || node.depth > 1;
   useEffect(() => {
     if (!exists) return;
@@ -508,7 +534,7 @@ function Manifest({ path, child, version, node }: { path: string; child: string;
       left = true;
     };
   }, [path, child, version, exists]);
-  if (!exists) return <p class="empty">It does not exist yet.</p>;
+  if (!exists) return <NotYet path={path} child={child} version={version} />;
   if (lines === null) return <p class="empty">Reading it …</p>;
   const managers = [...new Set(lines.flatMap((line) => (line.writer === "manager" && line.manager ? [line.manager] : [])))];
   const colour = (line: ManifestLine): string =>
@@ -524,15 +550,35 @@ function Manifest({ path, child, version, node }: { path: string; child: string;
         </p>
       )}
       <div class="code" tabIndex={0}>
-        {lines.map((line, at) => (
-          <div key={at}>
-            <Writer line={line} /><i class={colour(line)} aria-hidden="true" />
-            <span>{text(line.text)}{line.origin && line.origin !== "literal" && <span class="from">{line.origin}</span>}</span>
-          </div>
-        ))}
+        {runs(lines).map(([from, to, quiet]) => (quiet && !unfolded.has(from)
+          ? <button type="button" key={from} class="plain quiet" onClick={() => setUnfolded(new Set([...unfolded, from]))}>▸ {to - from} lines that Kubernetes wrote</button>
+          : lines.slice(from, to).map((line, at) => (
+            <div key={from + at}>
+              <Writer line={line} /><i class={colour(line)} aria-hidden="true" />
+              <span>{text(line.text)}{line.origin && line.origin !== "literal" && <span class="from">{line.origin}</span>}</span>
+            </div>
+          ))))}
       </div>
     </>
   );
+}
+
+/** So many lines in a row that Kubernetes itself wrote are one line, until the reader opens it. */
+const QUIET = 4;
+
+/** Whether the API server, a default or a controller of Kubernetes wrote a line; undefined for a line without a writer. */
+const isQuiet = ({ writer, manager, subresource }: ManifestLine): boolean | undefined =>
+  writer === undefined ? undefined : writer === "manager" ? /^kube-|^kubelet$/.test(manager ?? "") || subresource === "status" : !WRITERS[writer];
+
+/** The lines in runs: from, to, and whether the run folds. A line without a writer goes with the one below it. */
+function runs(lines: ManifestLine[]): [number, number, boolean][] {
+  const found: [number, number, boolean][] = [];
+  for (let to = lines.length, from = to; to > 0; to = from) {
+    const quiet = isQuiet(lines[--from]!) ?? false;
+    while (from > 0 && (isQuiet(lines[from - 1]!) ?? quiet) === quiet) from -= 1;
+    found.unshift([from, to, quiet && to - from >= QUIET]);
+  }
+  return found;
 }
 
 /** Who wrote a line: a line of ours is a link to the template. */

@@ -1,10 +1,12 @@
 // The rows of a tree: which are folded, how high they are, and which a window shows. All of it is a function of its arguments.
 import type { Condition, Edge, Edges, Group, LookedUp, Parent, TreeNode } from "./api";
 import { groupOf } from "./parts";
-import { plural, shortened } from "./words";
+import { plural, shortened, split } from "./words";
 
 export const ROW = 28;
 export const REASON = 20;
+/** The height of a line of text in a reason, and at most how wide a letter of it is. */
+const TEXT = 16, LETTER = 7;
 /** Siblings of one kind that are all well fold from this number on. */
 export const FOLD_FROM = 4;
 
@@ -19,6 +21,8 @@ export interface TreeRow {
   place: number;
   of: number;
   reason: string;
+  /** What to do about it, which has lines of its own. */
+  fix: string;
   /** `2/3`: how many of the pods below it are ready, of the parent how many children; "" without any. */
   pods: string;
   /** The edge whose template line makes it wait, undefined where it doesn't. */
@@ -41,13 +45,14 @@ const STEP = 250;
 
 /** The rows of a parent's children; `opened` are the folds that the reader opened, and the object `shown` is in none. It pauses where a browser may do
  * something else, because there may be thousands of children. */
-export function* treeRows(parent: Parent, { edges, objects }: Edges, opened: ReadonlySet<string>, shown: string): Generator<undefined, TreeRow[]> {
+export function* treeRows(parent: Parent, { edges, objects }: Edges, opened: ReadonlySet<string>, shown: string, /** Of a reason, in pixels. */ width: number): Generator<undefined, TreeRow[]> {
   const rows: TreeRow[] = [];
   let top = 0;
-  const add = (row: Omit<TreeRow, "top" | "height">): void => {
+  const add = (row: Omit<TreeRow, "top" | "height" | "fix">): void => {
     const whole = row as TreeRow;
+    [whole.reason, whole.fix] = split(row.reason);
     whole.top = top;
-    top += whole.height = ROW + (row.reason ? REASON : 0);
+    top += whole.height = ROW + (row.reason ? REASON : 0) + TEXT * Math.ceil((LETTER * whole.fix.length) / Math.max(width - 24 * row.depth, 10 * LETTER));
     rows.push(whole);
   };
   const lines = new Map<string, Edge>();

@@ -51,6 +51,12 @@ export function located(message: string): { text: string; file?: string; line?: 
   return found ? { text: message.slice(found[0].length), file: found[1]!, line: Number(found[2]) } : { text: message };
 }
 
+/** The first cause of a message, and what follows it: what to do, without the API server's own words, and what else is wrong. */
+export function split(message: string): [string, string] {
+  const at = message.indexOf("; ");
+  return at < 0 ? [message, ""] : [message.slice(0, at), message.slice(at + 2).replace(/ \([^)]*?: (Invalid value|Forbidden|Required value)\b.*$/s, "")];
+}
+
 /** A message without the namespace of the parent, which the page names above. */
 export const shortened = (message: string, namespace: string | undefined): string =>
   (namespace ? message.replace(/\b([A-Z]\w{0,63}) ([a-z0-9.-]{1,63})\//g, (whole, kind, found) => (found === namespace ? `${kind} ` : whole)) : message);

@@ -1,0 +1,165 @@
+"""What was applied stands once for the folder, and in the status of each parent: a later process finds all kinds."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from ssa_operator.devcluster.cluster import Cluster
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.discovery import RESTMapper
+from ssa_operator.kube.api.request import Request
+from ssa_operator.kube.api.transport import Response
+from ssa_operator.operator.operator import Operator
+from ssa_operator.reconcile.parent_records.rules import APPLIED_ANNOTATION, FOLDER_KINDS
+from tests.operator.harness import (
+    ECHOES,
+    Desk,
+    MakeOptions,
+    Operate,
+    administrator,
+    echo,
+    map_template,
+    only,
+    operating,
+)
+from tests.operator.limited_accounts import BASICS, acting_as, allowed, allowed_everywhere
+from tests.reconcile.apply_once.test_once import MADE_ONCE, record
+from tests.reconcile.test_restarts import MAPS, SECRET, SECRETS
+
+pytestmark = pytest.mark.cluster
+
+PLAIN = map_template("plain", x="1")
+
+
+class DyingClient(Client):
+    """A client whose process ends before it writes a status."""
+
+    died: asyncio.Event
+
+    async def send(self, request: Request) -> Response:
+        if self.died.is_set() or request.path.endswith("/status"):
+            self.died.set()
+            await asyncio.Event().wait()
+        return await super().send(request)
+
+
+@asynccontextmanager
+async def dying(cluster: Cluster, options: MakeOptions, templates: Path) -> AsyncIterator[asyncio.Event]:
+    """An operator that dies after the applies and before the status; the event is set then."""
+    async with DyingClient(await administrator(cluster)) as client:
+        client.died = asyncio.Event()
+        running = asyncio.create_task(
+            Operator(client, RESTMapper(client), options(templates=templates)).run(asyncio.Event())
+        )
+        yield client.died
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def applied(desk: Desk, name: str = "web") -> tuple[str, ...]:
+    """The kinds in the status of a parent that has no annotation of the operator."""
+    parent = await desk.ready(ECHOES, name)
+    assert not parent["metadata"].get("annotations")
+    return tuple(parent["status"]["appliedTemplates"].split()[1:])
+
+
+async def test_a_kind_that_an_operator_applied_before_it_died_is_pruned_by_the_templates_of_the_next_one(
+    desk: Desk, operate: Operate, cluster: Cluster, options: MakeOptions, templates: Path
+) -> None:
+    only(templates, plain=PLAIN, more=SECRET)
+    async with dying(cluster, options, templates) as died:
+        await desk.apply(echo("web"))
+        await died.wait()
+    parent = await desk.read(ECHOES, "web")
+    assert "annotations" not in parent["metadata"]
+    assert "status" not in parent
+    assert await desk.find(SECRETS, "web-more") is not None
+    # The new set renders what counts as applied once only where records were lost.
+    only(templates, plain=PLAIN, again=map_template("again", x="1"), third=map_template("third", x="1"), once=MADE_ONCE)
+    async with operate(templates=templates):
+        await desk.gone(SECRETS, "web-more")
+        await desk.read(MAPS, "web-once")
+        parent = await desk.ready(ECHOES, "web")
+        assert "removed" not in str(parent["status"]["conditions"])
+
+
+async def test_a_parent_that_gets_its_first_other_record_has_all_of_them_as_annotations(
+    desk: Desk, operate: Operate, templates: Path
+) -> None:
+    only(templates, plain=PLAIN)
+    async with operate(templates=templates) as running:
+        await desk.apply(echo("web"))
+        assert await applied(desk) == ("ConfigMap",)
+        running.write(f"{ECHOES}/once.yaml.j2", MADE_ONCE)
+        await desk.read(MAPS, "web-once")
+        parent = await desk.until(ECHOES, "web", lambda body: record(body) and "appliedTemplates" not in body["status"])
+        assert "ConfigMap" in parent["metadata"]["annotations"][APPLIED_ANNOTATION]
+        await desk.delete("configmap", "web-once")
+    await desk.patch("echo", "web", metadata={"annotations": None})
+    async with operate(templates=templates):
+        parent = await desk.until(ECHOES, "web", record)
+        assert await desk.find(MAPS, "web-once") is None
+        assert "unknown" in str(record(parent))
+
+
+async def test_templates_that_add_a_kind_record_it_on_each_parent_that_exists(
+    desk: Desk, operate: Operate, templates: Path
+) -> None:
+    only(templates, plain=PLAIN)
+    async with operate(templates=templates) as running:
+        await desk.apply(echo("web"))
+        assert await applied(desk) == ("ConfigMap",)
+        running.write(f"{ECHOES}/more.yaml.j2", SECRET)
+        await desk.read(SECRETS, "web-more")
+        parent = await desk.until(ECHOES, "web", lambda body: "appliedTemplates" not in body["status"])
+        assert "Secret" in parent["metadata"]["annotations"][APPLIED_ANNOTATION]
+    only(templates, plain=PLAIN)
+    async with operate(templates=templates):
+        await desk.gone(SECRETS, "web-more")
+
+
+@pytest.mark.parametrize("may_record", [False, True])
+async def test_without_the_permission_to_record_kinds_once_each_parent_has_the_record(
+    desk: Desk, options: MakeOptions, tmp_path: Path, templates: Path, *, may_record: bool
+) -> None:
+    only(templates, more=SECRET)
+    user = f"limited-{desk.namespace}"
+    kinds = {
+        "apiGroups": [""],
+        "resources": [MAPS],
+        "resourceNames": [FOLDER_KINDS],
+        "verbs": ["get", "create", "patch"],
+    }
+    secrets = {"apiGroups": [""], "resources": [SECRETS], "verbs": ["*"]}
+    crds = {"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"], "verbs": ["*"]}
+    await desk.apply(*allowed_everywhere(user, [crds]))
+    await desk.apply(*allowed(user, [*BASICS, secrets, *([kinds] if may_record else [])], "rules"))
+    async with acting_as(user, desk, tmp_path) as limited, operating(limited, options(templates=templates)):
+        await desk.apply(echo("web"), echo("other"))
+        for name in ("web", "other"):
+            parent = await desk.ready(ECHOES, name)
+            assert (APPLIED_ANNOTATION in parent["metadata"].get("annotations", {})) is not may_record
+            assert ("appliedTemplates" in parent["status"]) is may_record
+    assert (await desk.find(MAPS, FOLDER_KINDS) is not None) is may_record
+
+
+async def test_operators_of_one_folder_add_kinds_and_remove_none(
+    desk: Desk, operate: Operate, templates: Path, tmp_path: Path
+) -> None:
+    more = tmp_path / "more"
+    only(templates, plain=PLAIN)
+    only(shutil.copytree(templates, more), more=SECRET)
+    parents = {name: echo(name) for name in ("plain", "more")}
+    for name, body in parents.items():
+        body["metadata"]["labels"] = {"set": name}
+    async with operate(templates=templates, selector="set=plain"), operate(templates=more, selector="set=more"):
+        await desk.apply(*parents.values())
+        assert [await applied(desk, name) for name in parents] == [("ConfigMap",), ("Secret",)]
+    found = await desk.read(MAPS, FOLDER_KINDS)
+    assert set(found["data"]) == {f"{ECHOES}_ConfigMap", f"{ECHOES}_Secret"}
