@@ -206,6 +206,8 @@ def _apiserver(layout: Layout, ports: Ports, options: ComponentOptions) -> tuple
         arguments += [
             f"--audit-policy-file={AUDIT_POLICY}",
             f"--audit-log-path={layout.audit_log}",
+            # Megabytes; by default, the server begins a new file after 100.
+            "--audit-log-maxsize=1000",
             # The server writes an event before it answers the request, so that a test can read the event at once.
             "--audit-log-mode=blocking",
         ]

@@ -17,6 +17,7 @@ import aiohttp
 import pytest
 
 from ssa_operator.devcluster.cluster import Cluster
+from ssa_operator.reconcile.parent_records.rules import FOLDER_KINDS
 from tests.cli.process import Command, run, started
 from tests.devcluster.audit import audited_after, end_of_log, is_by_operator
 from tests.devcluster.waiting import until
@@ -85,7 +86,7 @@ class Replicas:
         """The names of the children that each replica has written."""
         found: dict[str, set[str]] = {}
         for _, name, resource, child in self._writes():
-            if resource == "configmaps":
+            if resource == "configmaps" and child != FOLDER_KINDS:
                 found.setdefault(name, set()).add(child)
         return found
 
