@@ -120,7 +120,7 @@ async def test_a_status_that_does_not_fit_because_of_its_template_keeps_its_cond
     async with operate():
         await desk.apply({**parent, "spec": {"size": 800_000, "data": "x" * 1_000_000}})
         found = await desk.ready(blobs, "web")
-        assert set(found["status"]) == {"conditions", "observedGeneration"}
+        assert set(found["status"]) == {"conditions", "observedGeneration", "appliedTemplates"}
         assert "fields of the status template" in str(found["status"]["conditions"])
         await desk.apply({**parent, "spec": {"size": 1000, "data": ""}})
         await desk.until(blobs, "web", lambda body: entries_of(body) == 1 and "large" in body["status"])
