@@ -227,7 +227,7 @@ async def _refusal(client: Client, mapper: RESTMapper, manifest: AskedManifest) 
 
 _OF_CLUSTER = re.compile(
     r"is forbidden: (?:error looking up service account|no PriorityClass|unable to find|exceeded quota|pod rejected)"
-    r"|field is immutable|may not change once set|cannot change roleRef|updates to [a-z]{1,60} spec for fields other than"
-    r"|is immutable after|already allocated|is not in the valid range"
+    r"|field is immutable|may not change once set|cannot change roleRef"
+    r"|updates to [a-z]{1,60} spec for fields other than|is immutable after|already allocated|is not in the valid range"
 )
 """What the API server says of other objects, of the object as it is in the cluster, and of the cluster's addresses."""
