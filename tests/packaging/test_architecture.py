@@ -99,6 +99,8 @@ _MECHANISMS = {
     "context.measured_render",
     "failures.log_bug",
     "impersonation.AccountReviews.__init__",
+    "parent_records.folder_kinds.FolderKinds.__init__",
+    "parent_records.folder_kinds.FolderKinds._put_off",
     "parent_view.ParentView.random",
     "pod_failures.requests._log",
     "render_turns.RenderTurns.__init__",
