@@ -81,7 +81,8 @@ async def test_metrics_count_what_the_operator_does(desk: Desk, operate: Operate
         await until(lambda: not running.operator.queue.processing() and is_cached(running, "configmaps"))
         found = samples(running)
     requests = "ssa_operator_rest_client_requests_total"
-    assert found(requests, verb="apply", resource="configmaps", code="201") == 1
+    # The child, and the record of the folder's kinds.
+    assert found(requests, verb="apply", resource="configmaps", code="201") == 2
     assert found(requests, verb="apply", resource="configmaps", code="422") >= 1
     assert found(requests, verb="watch", resource=ECHOES, code="200") >= 1
     assert found("ssa_operator_rest_client_request_duration_seconds_count", verb="watch", resource=ECHOES) >= 1

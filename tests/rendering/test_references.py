@@ -55,7 +55,7 @@ def test_a_document_may_read_its_own_live_object_without_a_cycle() -> None:
         ),
         ("live('Deployment', 'd').spec.paused", "Deployment/d has no spec.paused; live never waits"),
         ("live('Deployment', 'd').spec.paused ~ 'x'", "Deployment/d has no spec.paused"),
-        ("'x' if live('Deployment', 'd').spec.paused else 'y'", "Deployment/d has no spec.paused"),
+        ("'x' if live('Deployment', 'd').status.replicas else 'y'", "Deployment/d has no status.replicas"),
         ("live('Deployment', '')", "live: name must be a string"),
         ("live(3, 'd')", "live: kind must be a string"),
     ],

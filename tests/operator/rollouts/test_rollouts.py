@@ -199,14 +199,18 @@ async def test_a_rollout_from_the_canary_to_its_undo(
         )
         code, out, err = await story.rollout("history", "--revision=1")
         assert (code, out, "revision 1 of " in err, "is not stored" in err) == (1, "", True, True)
-        where = (f"--kubeconfig={desk.kubeconfig}", f"--namespace={namespace}")
-        code, out, err = await run("render", "thing/p0", "--revision=2", f"--templates={story.templates}", *where)
+        parent, where = f"{story.folder}/p0", (f"--kubeconfig={desk.kubeconfig}", f"--namespace={namespace}")
+        code, out, err = await run(
+            "render", parent, "--revision=2", f"--templates={story.templates}", *where
+        )
         assert (code, "text: two" in out) == (0, True), err
-        code, out, err = await run("diff", "thing/p0", "--revision=2", f"--templates={story.templates}", *where)
+        code, out, err = await run(
+            "diff", parent, "--revision=2", f"--templates={story.templates}", *where
+        )
         assert (code, "+  text: two" in out) == (1, True), (out, err)
-        code, _, err = await run("diff", "thing/p0", "--revision=9", f"--templates={story.templates}", *where)
+        code, _, err = await run("diff", parent, "--revision=9", f"--templates={story.templates}", *where)
         assert (code, "is not stored" in err) == (2, True), err
-        for command in (("status", "things/p0"), ("tree", "thing/p0")):
+        for command in (("status", parent), ("tree", parent)):
             _, out, err = await run(*command, f"--templates={story.templates}", *where)
             assert f"Thing {namespace}/p0  Ready, revision {first}  " in out, (out, err)
         _, out, err = await run("plan", f"--templates={story.templates}", *where)
