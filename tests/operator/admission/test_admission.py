@@ -34,6 +34,7 @@ from ssa_operator.operator.webhooks import shared_certificate as certificates
 from ssa_operator.operator.webhooks.shared_certificate import LIFETIME, SECRETS, KeptCertificate
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.values import limits
+from tests.devcluster.waiting import until
 from tests.docs.blocks.pages import blocks
 from tests.operator.harness import (
     ECHOES,
@@ -329,6 +330,8 @@ async def test_children_that_the_process_does_not_know_are_not_taken_for_missing
     lacks = (f"{ECHOES}/b.yaml.j2:1: no child",)
     async with operate() as running:
         known, unknown = await desk.apply_until_ready(echo("web")), created(desk, 1)
+        # The status is there before the reconcile has ended.
+        await until(lambda: not running.operator.queue.processing())
         assert await problems(running, created(desk, 2)) == lacks
         assert await problems(running, {**known, "spec": {"replicas": 2}}, known) == lacks
         assert await problems(running, created(desk, 2), unknown) == ()

@@ -200,13 +200,9 @@ async def test_a_rollout_from_the_canary_to_its_undo(
         code, out, err = await story.rollout("history", "--revision=1")
         assert (code, out, "revision 1 of " in err, "is not stored" in err) == (1, "", True, True)
         parent, where = f"{story.folder}/p0", (f"--kubeconfig={desk.kubeconfig}", f"--namespace={namespace}")
-        code, out, err = await run(
-            "render", parent, "--revision=2", f"--templates={story.templates}", *where
-        )
+        code, out, err = await run("render", parent, "--revision=2", f"--templates={story.templates}", *where)
         assert (code, "text: two" in out) == (0, True), err
-        code, out, err = await run(
-            "diff", parent, "--revision=2", f"--templates={story.templates}", *where
-        )
+        code, out, err = await run("diff", parent, "--revision=2", f"--templates={story.templates}", *where)
         assert (code, "+  text: two" in out) == (1, True), (out, err)
         code, _, err = await run("diff", parent, "--revision=9", f"--templates={story.templates}", *where)
         assert (code, "is not stored" in err) == (2, True), err
