@@ -17,6 +17,7 @@ from ssa_operator.kube.api.request import Scope
 from ssa_operator.operator import crd_installation as crds
 from ssa_operator.operator.http import Server
 from ssa_operator.operator.operator_options import Options
+from ssa_operator.rendering.folder.installation import Installation
 from tests.devcluster.waiting import until
 from tests.examples.example_catalog import GALLERY, NAMES, ROOT
 from tests.examples.printed_roles import Grant, MakeAccount, token_of
@@ -150,8 +151,12 @@ async def install_crds(desk: Desk) -> None:
         _with_examples.add(desk.kubeconfig)
 
 
-def options(templates: Path, *namespaces: str) -> Options:
-    return Options(templates=(templates,), namespaces=namespaces, resync_rate=0.0, listen=None)
+def options(desk: Desk, templates: Path, *namespaces: str) -> Options:
+    """Those of an operator that is installed in the test's namespace, as the printed roles are."""
+    installation = Installation(namespace=desk.namespace)
+    return Options(
+        templates=(templates,), namespaces=namespaces, installation=installation, resync_rate=0.0, listen=None
+    )
 
 
 async def play(story: Story, desk: Desk) -> None:
@@ -207,7 +212,7 @@ async def test_an_example_runs_under_the_permissions_that_the_command_prints(
     arguments += [f"--namespace={each}" for each in namespaces]
     async with (
         account(*arguments, added=story.granted) as operator,
-        operating(operator.client, options(root, *namespaces)) as running,
+        operating(operator.client, options(desk, root, *namespaces)) as running,
     ):
         await play(story, desk)
         assert running.operator.missing_permissions == ()
@@ -222,7 +227,7 @@ async def test_an_impersonating_operator_runs_under_the_permissions_that_the_com
 ) -> None:
     root, arguments = arguments_of(name)
     await install_crds(desk)
-    impersonating = replace(options(root, desk.namespace), impersonate="deployer")
+    impersonating = replace(options(desk, root, desk.namespace), impersonate="deployer")
     arguments += ["--impersonate=deployer", f"--namespace={desk.namespace}"]
     async with account(*arguments) as operator, operating(operator.client, impersonating) as running:
         role = f"{operator.name.rpartition(':')[2]}-children"
@@ -245,7 +250,7 @@ async def test_a_built_in_parent_runs_under_the_permissions_that_the_command_pri
     try:
         async with (
             account(*arguments) as operator,
-            operating(operator.client, options(root)) as running,
+            operating(operator.client, options(desk, root)) as running,
         ):
             await desk.kubectl("create", "namespace", team)
             await desk.kubectl("label", "namespace", team, "gallery.example.com/defaults=true")
@@ -273,7 +278,7 @@ async def test_an_expired_namespace_is_deleted_under_the_permissions_that_the_co
     kind = ("example.roperator.com/v1alpha1", "TempNamespace", name)
     async with (
         account(*arguments) as operator,
-        operating(operator.client, options(root)),
+        operating(operator.client, options(desk, root)),
     ):
         await desk.apply(parent(*kind, deleteAfter="1h"))
         await desk.kubectl("wait", "--for=create", "--timeout=60s", f"namespace/{name}")
@@ -316,14 +321,18 @@ async def test_the_operator_uses_every_permission_that_the_command_prints(
     arguments = [f"--templates={templates}", f"--crds={ROOT / 'crds'}", f"--namespace={desk.namespace}"]
     async with (
         account(*arguments) as operator,
-        operating(operator.client, options(templates, desk.namespace)) as running,
+        operating(operator.client, options(desk, templates, desk.namespace)) as running,
     ):
         await rename_child(running, desk)
         async with Server(running.operator, EVERYWHERE, 0) as server:
             stranger = Reader(server, await token_of(desk, "default"))
             assert await stranger.status("/metrics") == 403
     assert operator.refused(cluster) == []
-    checked_in_an_apply = {("apps", "deployments", "create"), ("example.com", "echoes/finalizers", "update")}
+    checked_in_an_apply = {
+        ("apps", "deployments", "create"),
+        ("", "configmaps", "create"),
+        ("example.com", "echoes/finalizers", "update"),
+    }
     seldom = {(group, resource, verb) for group, resource, verb in operator.granted if verb in UNSEEN}
     others = {each for each in operator.granted if each[0] == "coordination.k8s.io" or "neondatabases" in each[1]}
     unused = operator.granted - operator.used(cluster)
@@ -354,7 +363,7 @@ async def test_without_one_of_its_permissions_the_operator_is_refused_and_report
     arguments = [f"--templates={templates}", f"--crds={ROOT / 'crds'}", f"--namespace={desk.namespace}"]
     async with (
         account(*arguments, removed=removed) as operator,
-        operating(operator.client, options(templates, desk.namespace)) as running,
+        operating(operator.client, options(desk, templates, desk.namespace)) as running,
     ):
         story = asyncio.create_task(rename_child(running, desk))
         try:

@@ -17,6 +17,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ssa_operator.reconcile.parent_records.rules import APPLIED_ANNOTATION
+from ssa_operator.reconcile.parent_records.rules import MANAGER as PARENT_MANAGER
+from ssa_operator.schema.operator_fields import APPLIED_FIELD
 from tests.operator.harness import ready_condition
 
 Body = dict[str, Any]
@@ -58,6 +61,12 @@ def values_of(key: Key, body: Body, namespace: str) -> Iterator[tuple[Leaf, obje
     compared = {name: value for name, value in body.items() if name not in ("metadata", "status", "apiVersion", "kind")}
     if "resources" in body.get("status", {}):
         compared["status"] = _parent_status(body)
+        # What was applied stands in the status, or in the annotation: that depends on what the operator knew.
+        in_status = compared["status"].pop(APPLIED_FIELD, None)
+        annotations = {**metadata.get("annotations", {})}
+        compared["applied"] = annotations.pop(APPLIED_ANNOTATION, in_status) is not None
+        metadata["annotations"] = annotations
+        metadata["managers"] = [each for each in metadata["managers"] if each != PARENT_MANAGER]
     if key[0] == "namespaces":
         compared.pop("spec", None)
     for path, value in _leaves({**compared, "metadata": metadata}):
