@@ -111,7 +111,10 @@ class APIServer:
         programs = binaries.available(binaries.from_environment(), STORAGE)
         if programs is None:
             raise _NotAskedError(f"there is none here; `{_START}` gets one")
-        self._own = await scratch_server.begin(programs)
+        try:
+            self._own = await scratch_server.begin(programs)
+        except OSError as error:
+            raise _NotAskedError(f"none can be started: {error}") from error
 
     async def _refusals(self, manifests: Sequence[AskedManifest], crds: Iterable[Document]) -> list[Refusal]:
         from ssa_operator.kube.api.client import Client, DryRunClient

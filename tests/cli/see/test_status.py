@@ -332,7 +332,9 @@ async def test_status_in_a_terminal_changes_its_lines_in_place(desk: Desk, clien
     async with terminal("status", "--watch", *target) as shown:
         await shown.shows(f"Echo {desk.namespace}/web  Unknown")
         async with operating(client, options):
-            text = await shown.shows(f"Echo {desk.namespace}/web  Ready", f"Deployment {desk.namespace}/web  Current")
+            text = await shown.shows(
+                f"Echo {desk.namespace}/web ", " Ready ", f"Deployment {desk.namespace}/web  Current"
+            )
         assert "Unknown" not in text
         shown.press("\x03")
         assert await shown.ended() == 130
