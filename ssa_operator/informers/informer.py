@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextvars import Context
 from dataclasses import dataclass
@@ -81,8 +82,8 @@ class Informer:
         await asyncio.gather(self.task, return_exceptions=True)
 
 
-class Informers(Generic[Shown]):
-    """The informers by what they show."""
+class Informers(ABC, Generic[Shown]):
+    """The informers by what they show. A subclass says what is used, and keeps what they showed."""
 
     def __init__(self) -> None:
         self.informers: dict[Shown, Informer] = {}
@@ -129,13 +130,13 @@ class Informers(Generic[Shown]):
             self._stopping.add(informer.task)
             informer.task.add_done_callback(self._stopping.discard)
 
+    @abstractmethod
     def _is_used(self, shown: Shown) -> bool:
-        """Whether somebody needs what an informer shows."""
-        raise NotImplementedError
+        """Whether a parent needs what an informer shows."""
 
+    @abstractmethod
     def _stopped(self, shown: Shown, informer: Informer) -> None:
         """Forget what an informer showed."""
-        raise NotImplementedError
 
 
 def watch_problem(reflector: Reflector) -> str:

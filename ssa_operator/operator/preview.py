@@ -2,7 +2,7 @@
 
 Promises:
 - A preview observes, renders and plans by the functions of the operator. Its writes are dry runs.
-- Whoever asks gets the same plan and the same outcomes for a parent: `diff`, `plan`, the web view and rollouts.
+- `diff`, `plan`, the web view and rollouts get the same plan and the same outcomes for a parent.
 - The claims and histories of a preview end with it. One that shares the informers of a running operator shares its
   claims, too.
 """

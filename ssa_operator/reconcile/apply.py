@@ -188,8 +188,8 @@ async def _create_if_absent(manifest: Manifest, resource: Resource, reconcile: R
 
 
 async def _why_not_gained(step: Child, manifest: Manifest, reconcile: Reconcile) -> str | None:
-    """Why the parent must not get an object that it doesn't have, None where it may or has it. If the parent is gone,
-    nobody deletes the object, or takes its uid from the owners of a shared one. Raises ApiError.
+    """Why the parent must not get an object that it doesn't have, None where it may or has it. Once the parent is gone,
+    the operator no longer deletes the object, or removes the parent from the owners of a shared one. Raises ApiError.
     """
     shared, live, by_operator = manifest.shared, step.live, manifest.deleted_by_operator
     if live is None:

@@ -163,7 +163,7 @@ async def get_recorded(reconcile: Reconcile, records: ParentRecords) -> Unlabell
     served = (each for each in identities if children.namespaced(each.group_kind) is not None)
     known = (each for each in served if not children.is_awaited(each, reconcile.uid))
     unwatched = sorted(each for each in known if each not in children)
-    # The operator records no more than that, and whoever may edit the parent may write any number of names.
+    # The operator records no more than that, and a user who may edit the parent may write any number of names.
     limit = reconcile.parent.folder.settings.max_children
     found = await get_unlabelled(reconcile, dict.fromkeys(unwatched[:limit]))
     own = {identity: live for identity, live in found.objects.items() if live.belongs_to(reconcile.uid)}

@@ -72,7 +72,7 @@ async def publish(reconcile: Reconcile, report: Report) -> Report:
     report = with_crd_refusal(_with_notice_of_lost_records(reconcile, report), reconcile.parent.crd_refusal)
     failed = any(outcome.result is Result.FAILED for outcome in report.outcomes)
     if reconcile.lacks_permission or (failed and reconcile.account):
-        # The account may lack a permission, and no event shows that somebody grants it.
+        # The account may lack a permission, and no event shows that a user grants it.
         report = due_at(report, reconcile.monotonic() + ANSWER_LIFETIME)
     if reconcile.state.children.follows:
         # The next reconcile follows at once. It knows more, and writes the status.
