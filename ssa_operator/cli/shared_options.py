@@ -6,6 +6,7 @@ Promises:
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -59,6 +60,22 @@ Examples = Annotated[
         "--examples",
         help="File or folder of example parents (repeatable). Default: the folder examples beside each --templates "
         "folder.",
+    ),
+]
+
+
+class APIServerUse(StrEnum):
+    """Whether an API server is asked for what it refuses."""
+
+    AUTO = "auto"
+    NEVER = "never"
+
+
+APIServerOption = Annotated[
+    APIServerUse,
+    typer.Option(
+        "--api-server",
+        help="auto: ask a local API server what it refuses, one that runs or one for this run. never: ask none.",
     ),
 ]
 WatchedNamespaces = Annotated[

@@ -15,18 +15,21 @@ from typing import Annotated
 
 import typer
 
-from ssa_operator.cli.shared_options import TEMPLATES, Context, CrdsOfTemplates, Examples, Kubeconfig, Templates, Values
+from ssa_operator.cli.shared_options import (
+    TEMPLATES,
+    APIServerOption,
+    APIServerUse,
+    Context,
+    CrdsOfTemplates,
+    Examples,
+    Kubeconfig,
+    Templates,
+    Values,
+)
 from ssa_operator.objects.built_in_kinds import KUBERNETES_VERSION
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.option_values import check_folders, installation_of
 from ssa_operator.tools.offline.project_folders import checked_paths, crds_of, examples_of
-
-
-class APIServerUse(StrEnum):
-    """Whether an API server is asked for what it refuses."""
-
-    AUTO = "auto"
-    NEVER = "never"
 
 
 class CheckFormat(StrEnum):
@@ -60,13 +63,7 @@ def check(
             help="Check manifests against this version of Kubernetes, or against the current cluster: cluster.",
         ),
     ] = KUBERNETES_VERSION,
-    api_server: Annotated[
-        APIServerUse,
-        typer.Option(
-            "--api-server",
-            help="auto: ask a local API server what it refuses, one that runs or one for this run. never: ask none.",
-        ),
-    ] = APIServerUse.AUTO,
+    api_server: APIServerOption = APIServerUse.AUTO,
     against: Annotated[
         str,
         typer.Option(

@@ -2,6 +2,7 @@
 
 Promises:
 - It speaks the Language Server Protocol over standard input and output, and needs no cluster.
+- An API server of its own ends with it, whatever ends it.
 - Without the extra `lsp`, the command says what to install, and the exit code is 2.
 """
 
@@ -12,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from ssa_operator.cli.shared_options import CrdsOfTemplates, Examples, Values
+from ssa_operator.cli.shared_options import APIServerOption, APIServerUse, CrdsOfTemplates, Examples, Values
 from ssa_operator.objects.built_in_kinds import KUBERNETES_VERSION
 from ssa_operator.operator.process.option_values import check_folders, installation_of
 from ssa_operator.operator.process.streams import CommandError
@@ -34,6 +35,7 @@ def lsp(
     kubernetes: Annotated[
         str, typer.Option(metavar="VERSION", help="Check manifests against this version of Kubernetes.")
     ] = KUBERNETES_VERSION,
+    api_server: APIServerOption = APIServerUse.AUTO,
     stdio: Annotated[  # noqa: ARG001 - there is no other transport
         bool, typer.Option("--stdio", help="Accepted because some editors name the transport; there is no other.")
     ] = True,
@@ -42,6 +44,7 @@ def lsp(
 
     An editor starts it, and shows what check finds while you type, with completion, hover and definitions.
     """
+    from ssa_operator.tools.checks.api_server import WarmAPIServer
     from ssa_operator.tools.editor.edited_project import ProjectOptions
     from ssa_operator.tools.schema_rules import bundled_schemas
 
@@ -61,4 +64,5 @@ def lsp(
         crds=crds,
         examples=examples,
     )
-    raise typer.Exit(server.serve(options))
+    asked = WarmAPIServer(options.schemas.version) if api_server is APIServerUse.AUTO else None
+    raise typer.Exit(server.serve(options, asked))

@@ -1,4 +1,4 @@
-"""What a real API server says of manifests: `ssa-operator check --api-server auto`.
+"""What a real API server says of manifests: `--api-server auto` of `ssa-operator check` and `lsp`.
 
 Promises:
 - A local cluster that runs is asked, and nothing in it changes: each request is a dry run, in a namespace without
@@ -15,6 +15,7 @@ import contextlib
 import dataclasses
 import os
 import re
+import threading
 from collections.abc import Coroutine, Iterable, Sequence
 from http import HTTPStatus
 from pathlib import Path
@@ -136,6 +137,28 @@ class APIServer:
                 raise _NotAskedError(f"KUBEBUILDER_ASSETS has a server of {version}, not of {self._version}")
             await _install(client, used)
             return await ask(client, manifests)
+
+
+class WarmAPIServer(APIServer):
+    """An API server that stays while an editor edits. Until it serves, it is not asked. Threads may use it."""
+
+    def __init__(self, version: str) -> None:
+        super().__init__(version)
+        self.serves = False
+        self._asking = threading.Lock()
+
+    def begin(self) -> None:
+        """Find the local cluster that runs, or start a server, and wait until it serves."""
+        super().begin()
+        super().refusals((), ())
+        self.serves = not self.note
+
+    def refusals(self, manifests: Sequence[AskedManifest], crds: Iterable[Document]) -> list[Refusal]:
+        if not self.serves:
+            return []
+        with self._asking:
+            self.note = ""
+            return super().refusals(manifests, crds)
 
 
 def _running_cluster() -> Path | None:

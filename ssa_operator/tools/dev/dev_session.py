@@ -133,7 +133,9 @@ class DevSession(Struct, frozen=True, kw_only=True):
                     group.create_task(session.serve(operator, stop, self.pages))
                     others = [group.create_task(project.follow()), group.create_task(local.complete())]
                     if console.is_terminal:
-                        checks = SavedChecks(self.templates, self.installation.values, self.crds, self.examples)
+                        checks = SavedChecks(
+                            self.name, self.templates, self.installation.values, self.crds, self.examples
+                        )
                         dev_console = DevConsole(
                             operator=operator,
                             client=client,

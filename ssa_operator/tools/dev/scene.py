@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
+import os
 import re
 import sys
 import time
@@ -40,6 +41,7 @@ from ssa_operator.objects.scalars import moment_of
 from ssa_operator.operator.operator import Operator
 from ssa_operator.reconcile.status.event_requests import EVENTS
 from ssa_operator.rendering.folder.hot_reload import changes
+from ssa_operator.tools.command_target import NAME
 from ssa_operator.tools.dev.dev_cluster import LocalCluster, ProjectFiles
 from ssa_operator.tools.tree.listings import Watches
 from ssa_operator.tools.tree.object_tree import Owner, owned_objects
@@ -379,12 +381,18 @@ async def command_output(
 
 
 class SavedChecks:
-    """The findings of `check`."""
+    """The findings of `check`, which asks the local cluster called `cluster`."""
 
     def __init__(
-        self, templates: Sequence[Path], values: Sequence[Path], crds: Sequence[Path], examples: Sequence[Path]
+        self,
+        cluster: str,
+        templates: Sequence[Path],
+        values: Sequence[Path],
+        crds: Sequence[Path],
+        examples: Sequence[Path],
     ) -> None:
         self.findings: Sequence[CheckFinding] = ()
+        self._environment = {**os.environ, NAME: cluster}
         paths = dict.fromkeys((*templates, *crds, *examples, *values))
         self._folders = [path for path in paths if not path.is_file()]
         self._files = [path for path in paths if path.is_file()]
@@ -401,7 +409,7 @@ class SavedChecks:
             await self._check()
 
     async def _check(self) -> None:
-        out, err = await command_output(["check", "--output=json", *self._arguments])
+        out, err = await command_output(["check", "--output=json", *self._arguments], environment=self._environment)
         try:
             self.findings = msgspec.json.decode(out, type=list[CheckFinding])
         except msgspec.DecodeError:

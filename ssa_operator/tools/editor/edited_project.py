@@ -8,7 +8,7 @@ Promises:
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from ssa_operator.rendering.folder.object_files import read_objects
 from ssa_operator.schema.crd_schema import object_schema
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas, Schema
 from ssa_operator.tools.checks.project_checks import CheckedFiles
+from ssa_operator.tools.checks.refusal_rules import AskedManifest, Refusal
 from ssa_operator.tools.offline.project_folders import crds_of, examples_of
 from ssa_operator.tools.offline.template_folders import CRDKind, read_version, readable_crd_kinds
 
@@ -39,6 +40,8 @@ class ProjectOptions:
     """The templates folders of all files; () for those that a file's place names."""
     crds: Sequence[Path] | None = None
     examples: Sequence[Path] | None = None
+    ask: Callable[[Sequence[AskedManifest], Sequence[Document]], Sequence[Refusal]] = lambda *_: ()
+    """Asks an API server about manifests, given the project's CRDs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -117,6 +120,7 @@ def checked_files(templates: Sequence[Path], options: ProjectOptions, unsaved: M
         crds=crds_of(templates, options.crds),
         examples=examples_of(options.examples, templates),
         schemas=options.schemas,
+        ask=options.ask,
         unsaved=unsaved,
     )
 

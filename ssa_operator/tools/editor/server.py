@@ -5,6 +5,7 @@ Promises:
 - A check takes place beside the answers: completion and hover don't wait for it.
 - A file without problems has an empty list, so that what was repaired disappears.
 - An error of a rule is a line of the editor's log, without values, and the answer is empty. The server goes on.
+- What an API server refuses is shown once it serves; no check waits for it.
 - Standard output has the protocol alone.
 - A request that the protocol forbids, or whose parameters are wrong, has an error as its answer.
 - The server ends with its standard input, and with the process that started it. Without a shutdown before, the exit
@@ -14,6 +15,8 @@ Promises:
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import dataclasses
 import os
 import sys
 from collections.abc import Callable
@@ -36,6 +39,7 @@ from pygls.protocol import LanguageServerProtocol
 from ssa_operator import __version__
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.rendering.values.limits import Interrupt, Interrupted, interruptible
+from ssa_operator.tools.checks.api_server import WarmAPIServer
 from ssa_operator.tools.editor.completion import completions
 from ssa_operator.tools.editor.definitions import definition, references
 from ssa_operator.tools.editor.diagnostics import Problems, problems_of
@@ -104,11 +108,14 @@ class _Protocol(LanguageServerProtocol):
 class TemplateServer(LanguageServer):
     """Serves one editor."""
 
-    def __init__(self, options: ProjectOptions) -> None:
+    def __init__(self, options: ProjectOptions, api_server: WarmAPIServer | None = None) -> None:
         super().__init__("ssa-operator", __version__, protocol_cls=_Protocol)
         self.exit_code = 1
         self._following: asyncio.Task[None] | None = None
-        self._options = options
+        self._starting: asyncio.Task[None] | None = None
+        self._api_server = api_server
+        self._logged_note = ""
+        self._options = options if api_server is None else dataclasses.replace(options, ask=api_server.refusals)
         self._workspaces: dict[tuple[Path, ...], _Workspace] = {}
 
     @property
@@ -139,9 +146,19 @@ class TemplateServer(LanguageServer):
         found = self._workspace_of(_path(uri))
         if found is None:
             return
+        loop = asyncio.get_running_loop()
+        if self._api_server is not None and self._starting is None:
+            self._starting = loop.create_task(self._start(self._api_server))
         if found.check is not None:
             found.check.cancel()
-        found.check = asyncio.get_running_loop().create_task(self._check(found, pause))
+        found.check = loop.create_task(self._check(found, pause))
+
+    async def _start(self, api_server: WarmAPIServer) -> None:
+        """Wait until the API server serves, and check what was checked without it."""
+        await asyncio.to_thread(api_server.begin)
+        self._log_note()
+        for uri in self.workspace.text_documents if api_server.serves else ():
+            self.check_soon(uri, 0)
 
     async def _check(self, found: _Workspace, pause: float) -> None:
         await asyncio.sleep(pause)
@@ -158,6 +175,7 @@ class TemplateServer(LanguageServer):
             if problems is not None:
                 found.problems = problems
                 self._publish(found, found.project)
+                self._log_note()
         finally:
             interrupt.now()  # a check goes on in its thread when its task is cancelled
 
@@ -248,6 +266,13 @@ class TemplateServer(LanguageServer):
 
     # The editor's log.
 
+    def _log_note(self) -> None:
+        """Log why no API server was asked, once."""
+        note = "" if self._api_server is None else self._api_server.note
+        if note and note != self._logged_note:
+            self._log(note)
+        self._logged_note = note
+
     def _log(self, message: str) -> None:
         self.window_log_message(types.LogMessageParams(type=types.MessageType.Warning, message=message))
 
@@ -285,9 +310,9 @@ async def _end_with(process: int) -> None:
         await asyncio.sleep(PARENT_INTERVAL)
 
 
-def make_server(options: ProjectOptions) -> TemplateServer:
+def make_server(options: ProjectOptions, api_server: WarmAPIServer | None) -> TemplateServer:
     """A server that answers once `start_io` runs it."""
-    server = TemplateServer(options)
+    server = TemplateServer(options, api_server)
     _add_checks(server)
     _add_answers(server)
 
@@ -375,10 +400,13 @@ def _add_answers(server: TemplateServer) -> None:
         return server.actions(given)
 
 
-def serve(options: ProjectOptions) -> int:
-    """Serve the editor at standard input and output until it leaves. Returns the exit code."""
-    with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as output:
+def serve(options: ProjectOptions, api_server: WarmAPIServer | None) -> int:
+    """Serve the editor at standard input and output until it leaves, and end the API server. Returns the exit code."""
+    with (
+        contextlib.closing(api_server) if api_server is not None else contextlib.nullcontext(),
+        os.fdopen(os.dup(sys.stdout.fileno()), "wb") as output,
+    ):
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nothing else may write between the messages
-        server = make_server(options)
+        server = make_server(options, api_server)
         server.start_io(sys.stdin.buffer, output)
         return server.exit_code

@@ -16,6 +16,8 @@ import pytest
 
 from ssa_operator.cli.write.lsp import lsp
 from ssa_operator.operator.process.streams import CommandError
+from tests.cli.write.test_check_on_server import WEB, alone
+from tests.devcluster.waiting import until
 from tests.operator.harness import PATIENCE, ROOT
 
 
@@ -94,13 +96,15 @@ class Editor:
 
 
 @asynccontextmanager
-async def started() -> AsyncIterator[tuple[Editor, asyncio.subprocess.Process]]:
+async def started(
+    api_server: str = "never", **environment: str
+) -> AsyncIterator[tuple[Editor, asyncio.subprocess.Process]]:
     """An editor with its server."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "ssa_operator", "lsp", "--stdio"),
+        *(sys.executable, "-m", "ssa_operator", "lsp", "--stdio", f"--api-server={api_server}"),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
-        env=os.environ | {"KUBECONFIG": "/nowhere"},
+        env=os.environ | {"KUBECONFIG": "/nowhere"} | environment,
     )
     try:
         yield Editor(process), process
@@ -245,6 +249,35 @@ async def test_a_request_that_the_protocol_forbids_has_an_error_as_its_answer(pr
         assert (error["code"], error["message"]) == (-32600, "the server was told to shut down")
         await one.notify("exit")
         assert await one.exit_code() == 0
+
+
+@pytest.mark.cluster
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize("killed", [False, True])
+async def test_an_editor_sees_what_an_api_server_refuses_which_ends_with_it(
+    project: Path, tmp_path_factory: pytest.TempPathFactory, killed: bool
+) -> None:
+    template, elsewhere = project / "templates/echoes.example.com/web.yaml.j2", tmp_path_factory.mktemp("elsewhere")
+    template.write_text(WEB)
+    async with started("auto", **alone(elsewhere)) as (one, process):
+        await initialize(one)
+        await one.open(template, WEB)
+        while not (found := [each for each in await one.problems(template) if each["severity"] == 1]):
+            pass  # the server starts meanwhile
+        line = found[0]["range"]["start"]["line"]
+        assert (line, found[0]["message"]) == (
+            5,
+            "Deployment web: spec.progressDeadlineSeconds is 5: must be greater than minReadySeconds",
+        )
+        await one.change(template, {"text": WEB.replace("progressDeadlineSeconds: 5", "progressDeadlineSeconds: 50")})
+        assert not [each for each in await one.problems(template) if each["severity"] == 1]
+        if killed:
+            process.kill()
+        else:
+            await one.request("shutdown")
+            await one.notify("exit")
+            assert await one.exit_code() == 0
+    await until(lambda: not list((elsewhere / "scratch").iterdir()))
 
 
 async def test_an_exit_without_shutdown_is_a_failure() -> None:
