@@ -9,8 +9,7 @@ How it works:
 Each round renders at one moment of the caches (RenderMoment), and its result lists the queries, the kinds, and the
 objects with generated values. The operator watches these, waits for the first sync, reads what no cache holds as a
 whole, and asks for missing answers about the account's permissions. If any of this gives the templates something new,
-the next round renders again. Otherwise the result is what the caches give now. If a render defers long texts, they are
-parsed in a thread, and the next round renders again.
+the next round renders again. Otherwise the result is what the caches give now.
 
 After the last round, even if it was stopped by ROUNDS, `follow` records the versions of the answers that were rendered.
 If one differs from the present answer, the parent is requeued at once. So neither the limit nor a change during the
@@ -21,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import nullcontext
 from typing import TypeVar
 
 from msgspec import Struct
@@ -57,7 +55,6 @@ from ssa_operator.reconcile.watched_children import own_children, watch_rendered
 from ssa_operator.rendering import render as rendering
 from ssa_operator.rendering.determinism import verified
 from ssa_operator.rendering.jinja.template_api import creation_time
-from ssa_operator.rendering.yaml.documents import DEFERRALS, ParsedTexts
 
 ROUNDS = 8
 """Renders in one reconcile: the answer to a lookup may lead to another lookup. The events of their watches bring the
@@ -89,8 +86,7 @@ async def render_folder(reconcile: Reconcile, recorded: Mapping[Identity, LiveOb
     templates = parent.folder.templates
     if templates is not None and templates.manifests_query_cluster:
         await reconcile.cluster.lookups.served.discover()
-    texts = ParsedTexts()
-    for _ in range(ROUNDS + DEFERRALS):
+    for _ in range(ROUNDS):
         shown = children.shown_versions(reconcile.uid)
         known = {**deleted, **recorded}
         if unlabelled.objects:
@@ -100,7 +96,7 @@ async def render_folder(reconcile: Reconcile, recorded: Mapping[Identity, LiveOb
                 parent_view(reconcile, (*own_children(reconcile), *recorded.values())), unlabelled=known
             )
         )
-        rendered = await _render_in_turn(reconcile, moment, texts)
+        rendered = await _render_in_turn(reconcile, moment)
         view = moment.view
         # The caches change while the operator waits.
         references = {(query.kind, query.name) for query in rendered.queries if isinstance(query, Reference)}
@@ -109,9 +105,6 @@ async def render_folder(reconcile: Reconcile, recorded: Mapping[Identity, LiveOb
             if references or rendered.generated
             else NOTHING
         )
-        if texts.missing:
-            await reconcile.cluster.turns.in_thread(texts.parse)
-            continue
         await reconcile.steps.rest()
         reconcile.remember_secrets(with_render(reconcile.state.secrets, rendered, parent, children))
         hidden = rendered.secret_queries
@@ -140,15 +133,13 @@ async def render_folder(reconcile: Reconcile, recorded: Mapping[Identity, LiveOb
         unlabelled |= more
         if not more.objects:
             break
-    rendered = await _verified_in_turn(reconcile, moment, rendered, texts)
+    rendered = await _verified_in_turn(reconcile, moment, rendered)
     reconcile.learn_permissions(view.account)
     follow_lookups(reconcile, Cause.TEMPLATE, moment.versions(versions) if versions else NOTHING, rendered.apis)
     return RenderedObjects(rendered=rendered, named=named, unlabelled=unlabelled, as_rendered=as_rendered)
 
 
-async def _verified_in_turn(
-    reconcile: Reconcile, moment: RenderMoment, rendered: Rendered, texts: ParsedTexts
-) -> Rendered:
+async def _verified_in_turn(reconcile: Reconcile, moment: RenderMoment, rendered: Rendered) -> Rendered:
     """What was rendered, without what another render in its turn gives otherwise, for the first parents of new
     templates, and for some that were edited.
     """
@@ -158,12 +149,9 @@ async def _verified_in_turn(
     if known or reconcile.cluster.trusted.has(parent.folder, edited=edited):
         return rendered
     moment.keep()
-
-    def checked(seen: ClusterView) -> Rendered:
-        with texts.used(defer=False):
-            return verified(parent.folder, parent.live.body, seen, rendered)
-
-    found = await reconcile.cluster.turns.run(parent.live.uid, moment, checked)
+    found = await reconcile.cluster.turns.run(
+        parent.live.uid, moment, lambda seen: verified(parent.folder, parent.live.body, seen, rendered)
+    )
     reconcile.cluster.trusted.learn(parent.folder, same=found is rendered)
     await reconcile.steps.rest()
     return found
@@ -245,13 +233,12 @@ def render_traced(cluster: SharedCluster, parent: Parent, observed: Observed) ->
     return rendering.render_traced(parent.folder, parent.live.body, view)
 
 
-async def _render_in_turn(reconcile: Reconcile, moment: RenderMoment, texts: ParsedTexts | None = None) -> Rendered:
-    """The folder, rendered for the parent in its turn. With `texts`, long texts may be left to be parsed."""
-
+async def _render_in_turn(reconcile: Reconcile, moment: RenderMoment) -> Rendered:
+    """The folder, rendered for the parent in its turn."""
     parent = reconcile.parent
 
     def rendered(seen: ClusterView) -> Rendered:
-        with measured_render(), nullcontext() if texts is None else texts.used():
+        with measured_render():
             return rendering.render(parent.folder, parent.live.body, seen)
 
     return await reconcile.cluster.turns.run(parent.live.uid, moment, rendered)

@@ -25,7 +25,7 @@ from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS, CLUSTER_VA
 from ssa_operator.rendering.jinja.suggestions import suggest_filter, suggest_test, with_go_hint
 from ssa_operator.rendering.jinja.tags import block_error
 from ssa_operator.rendering.values.line_marks import MarkedText, StaticText
-from ssa_operator.rendering.yaml.documents import parse, parsed_nodes
+from ssa_operator.rendering.yaml.documents import parse
 from ssa_operator.rendering.yaml.nodes import DocumentError, Node
 
 if TYPE_CHECKING:
@@ -243,9 +243,6 @@ class Templates:
 
     def parse_rendered(self, marked: str, name: str) -> tuple[Node, ...]:
         """The parsed documents of a rendered text with its line marks. Raises DocumentError."""
-        return parsed_nodes(self._parse_rendered, marked, name)
-
-    def _parse_rendered(self, marked: str, name: str) -> tuple[Node, ...]:
         return self._parse_cached(marked, name) if len(marked) <= _CACHED_LENGTH else self._parse(marked, name)
 
     def _parse(self, marked: str, name: str) -> tuple[Node, ...]:

@@ -1,17 +1,12 @@
 """Parses YAML text to nodes with libyaml's events; each node has its source location.
 
-Parsing takes most of the time of a render, and depends only on the text, which has placeholders instead of values.
-So the cluster may change while a thread parses. The next render reads the cluster again, at one moment like any render,
-and its texts are already parsed.
-
 Promises:
 - Plain scalars of templates follow YAML 1.2's core schema: `on`, `yes`, `010`, `1:30`, `1_000` and dates are strings.
   Those of files for kubectl follow kubectl (`kubectl_scalars.py`).
 - A value can't change the structure: the parser sees a placeholder, and the value fills it afterwards.
 - YAML that two parsers could read differently is an error with its line: duplicate keys, keys that aren't strings,
   tags, NaN, numbers beyond 64 bits, aliases that multiply. A number is an error of its document alone.
-- A render within `used()` parses texts of INLINE_LENGTH characters together at most, and no text twice.
-- After DEFERRALS renders whose texts were not parsed, because they change each time, a render parses them itself.
+- Parsing checks the time of the render, so that a caller can interrupt it.
 """
 
 from __future__ import annotations
@@ -19,10 +14,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any, TypeAlias
+from collections.abc import Iterator
+from typing import Any
 
 import yaml
 
@@ -85,6 +78,8 @@ class _YamlParser:
         self._has_placeholders = isinstance(source, MarkedText)
         self._anchors: dict[str, tuple[Node, int, int] | None] = {}
         self._count = 0
+        self._start = 0
+        """The count at which the nodes of the document begin. Those that aliases repeat count for the whole file."""
         self._characters = 0
         self._repeated = 0
         self._parser = CParser(source.text)
@@ -97,7 +92,7 @@ class _YamlParser:
                     return
                 if isinstance(event, yaml.DocumentStartEvent):
                     self._anchors.clear()
-                    self._count = self._repeated
+                    self._start = self._count - self._repeated
                     node = self._node(self._parser.get_event(), 0)
                     if not (isinstance(node, Constant) and node.value is None):
                         yield node
@@ -132,7 +127,7 @@ class _YamlParser:
     def _node(self, event: Any, depth: int) -> Node:
         location = self._location(event)
         self._count += 1
-        if self._count > NODES_LIMIT:
+        if self._count - self._start > NODES_LIMIT:
             aliases = " with its aliases expanded" if self._repeated else ""
             raise DocumentError(f"the document has more than {NODES_LIMIT} nodes{aliases}", location)
         if self._count % _NODES_BETWEEN_CHECKS == 0:
@@ -296,79 +291,3 @@ def _is_merge(event: Any) -> bool:
 
 def _tag(tag: str) -> str:
     return tag.replace(_CORE_TAG, "!!")
-
-
-Nodes: TypeAlias = tuple[Node, ...]
-
-INLINE_LENGTH = 32 * 1024
-"""Characters that a render parses itself: 200 small manifests, which take 20 ms."""
-
-DEFERRALS = 4
-"""Renders of one reconcile that may leave texts to be parsed."""
-
-
-class UnparsedError(Exception):
-    """A text has to be parsed before the file can be rendered."""
-
-
-class ParsedTexts:
-    """The parsed texts of one reconcile. After a render whose texts are `missing`, they have to be parsed by `parse`,
-    and the folder has to be rendered again.
-    """
-
-    def __init__(self) -> None:
-        self._parsed: dict[tuple[str, str], Nodes | Exception] = {}
-        self._missing: dict[tuple[str, str], tuple[Callable[[str, str], Nodes], float]] = {}
-        self._inline: int | None = 0
-        """Characters that the render in progress has parsed itself, None if it defers nothing."""
-        self._deferrals = 0
-
-    @property
-    def missing(self) -> bool:
-        """Whether the last render lacked the nodes of a text, so that its result is not valid."""
-        return bool(self._missing)
-
-    @contextmanager
-    def used(self, *, defer: bool = True) -> Iterator[None]:
-        """The renders of the block take their nodes from here. Without `defer`, they parse what is missing."""
-        self._inline = 0 if defer and self._deferrals < DEFERRALS else None
-        token = _current.set(self)
-        try:
-            yield
-        finally:
-            _current.reset(token)
-
-    def nodes(self, parse: Callable[[str, str], Nodes], marked: str, name: str) -> Nodes:
-        """The parsed documents of a text of a file. Raises UnparsedError, and what `parse` raises."""
-        found = self._parsed.get((marked, name))
-        if isinstance(found, Exception):
-            raise found.with_traceback(None)
-        if found is not None:
-            return found
-        if self._inline is None:
-            return parse(marked, name)
-        self._inline += len(marked)
-        if self._inline <= INLINE_LENGTH:
-            return parse(marked, name)
-        self._missing[marked, name] = parse, max(limits.current().seconds, limits.SECONDS_LIMIT)
-        raise UnparsedError
-
-    def parse(self) -> None:
-        """Parse the texts that the last render lacked; another thread may call it."""
-        for key, (parse, seconds) in self._missing.items():
-            try:
-                with limits.enforced(seconds):
-                    self._parsed[key] = parse(*key)
-            except Exception as error:  # noqa: BLE001 - the render raises it, and reports it with its template line
-                self._parsed[key] = error
-        self._missing = {}
-        self._deferrals += 1
-
-
-_current: ContextVar[ParsedTexts | None] = ContextVar("ssa_operator_parsed_texts", default=None)
-
-
-def parsed_nodes(parse: Callable[[str, str], Nodes], marked: str, name: str) -> Nodes:
-    """The parsed documents of a text: those of the render in progress, or parsed now."""
-    texts = _current.get()
-    return parse(marked, name) if texts is None else texts.nodes(parse, marked, name)
