@@ -151,7 +151,7 @@ READINGS: Mapping[str, Reading] = {
     },
     **{
         f"{name} in a rule": FUNCTIONS[name]
-        for name in ("cidr", "double", "duration", "int", "ip", "quantity", "semver", "timestamp", "uint", "url")
+        for name in ("cidr", "double", "duration", "int", "ip", "quantity", "isIP", "timestamp", "uint", "url")
     },
     "format in a rule": lambda text: METHODS["format"](text, [1.5]),
 }

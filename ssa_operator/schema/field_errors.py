@@ -161,7 +161,10 @@ def number_text(value: bool | float) -> str:
     return text
 
 
-_ESCAPES = {"\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
+ESCAPES = {"\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"} | {
+    each: f"\\{each}" for each in '"\\'
+}
+"""The characters that Go writes with a backslash in a quoted text."""
 
 
 def quoted(text: str) -> str:
@@ -170,10 +173,8 @@ def quoted(text: str) -> str:
 
 
 def _quoted_character(character: str) -> str:
-    if character in _ESCAPES:
-        return _ESCAPES[character]
-    if character in '"\\':
-        return f"\\{character}"
+    if character in ESCAPES:
+        return ESCAPES[character]
     if character == " " or (character.isprintable() and not character.isspace()):
         return character
     number = ord(character)

@@ -7,7 +7,7 @@ Promises:
 - A rule that can't be evaluated offline is named, and refuses nothing.
 
 https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#validation-rules.
-The cost limits of the API server are not checked; the rules of one object have one of their own (`cel.cost`).
+The cost limits of the API server are not checked; the rules of one object have one of their own (`cel.values`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ssa_operator.objects.source_location import FieldPath, parse_field
-from ssa_operator.schema.cel.cost import CostError, limited
 from ssa_operator.schema.cel.evaluation import evaluate
 from ssa_operator.schema.cel.syntax import CELSyntaxError, Expression, names, parse
 from ssa_operator.schema.cel.values import (
@@ -25,6 +24,7 @@ from ssa_operator.schema.cel.values import (
     EvaluationError,
     NoSuchOverloadError,
     UncheckedError,
+    limited,
     to_cel,
     with_own_fields,
 )
@@ -87,7 +87,7 @@ def _evaluate(rule: Mapping[str, Any], schema: Schema, value: Any, place: Place,
         variables = {"self": to_cel(value, schema)} | ({"oldSelf": NONE} if transition else {})
         if evaluate(node, variables) is True:
             return
-    except (CostError, UncheckedError, CELSyntaxError, TypeError, ValueError, ArithmeticError) as error:
+    except (UncheckedError, CELSyntaxError, TypeError, ValueError, ArithmeticError) as error:
         result.unchecked.append(f"{place}: the rule {text!r} ({error})")
         return
     except NoSuchOverloadError as error:
@@ -131,7 +131,7 @@ def _message(rule: Mapping[str, Any], variables: Mapping[str, Any]) -> str | Non
     try:
         node: Expression = parse(str(rule["messageExpression"]))
         found = evaluate(node, variables)
-    except (CostError, UncheckedError, EvaluationError, CELSyntaxError, TypeError, ValueError, ArithmeticError):
+    except (UncheckedError, EvaluationError, CELSyntaxError, TypeError, ValueError, ArithmeticError):
         return None
     text = found.strip() if isinstance(found, str) else ""
     return None if len(text.encode()) > _MESSAGE_LIMIT or "\n" in text else text

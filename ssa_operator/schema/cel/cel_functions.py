@@ -16,7 +16,6 @@ from functools import cmp_to_key, wraps
 from itertools import pairwise
 from typing import Any
 
-from ssa_operator.schema.cel.cost import spend, steps_of
 from ssa_operator.schema.cel.libraries import (
     LIBRARY_FUNCTIONS,
     LIBRARY_METHODS,
@@ -42,10 +41,12 @@ from ssa_operator.schema.cel.values import (
     is_list,
     is_map,
     is_number,
+    spend,
+    steps_of,
     timestamp,
     type_of,
 )
-from ssa_operator.schema.field_errors import number_text, quoted
+from ssa_operator.schema.field_errors import ESCAPES, number_text, quoted
 from ssa_operator.schema.string_formats import go_duration
 
 Function = Callable[..., Any]
@@ -348,15 +349,12 @@ def _format(text: str, arguments: Any) -> str:
     return _CLAUSE.sub(clause, text)
 
 
-_QUOTES = {"\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
-
-
 @typed(str)
 def _quote(text: str) -> str:
-    return '"' + "".join(_QUOTES.get(each, f"\\{each}" if each in '\\"' else each) for each in text) + '"'
+    return '"' + "".join(ESCAPES.get(each, each) for each in text) + '"'
 
 
-# ---- lists and sets
+# ---- lists
 
 
 @typed(_LIST)
@@ -423,19 +421,9 @@ def _flatten(items: Any, depth: int = 1) -> list[Any]:
 
 
 @typed(_LIST)
-def _sorted(items: Any) -> list[Any]:
-    return sorted(items, key=cmp_to_key(compare))
-
-
-@typed(_LIST)
 def _distinct(items: Any) -> list[Any]:
     known = EqualItems()
     return [each for each in items if known.add(each)]
-
-
-@typed(_LIST)
-def _reversed(items: Any) -> list[Any]:
-    return list(items)[::-1]
 
 
 @typed(int)
@@ -444,34 +432,6 @@ def _range(count: int) -> list[int]:
         raise UncheckedError("a range of more than a million items")
     spend(max(count, 0))
     return list(range(count))
-
-
-@typed(_LIST)
-def _first(items: Any) -> Optional:
-    values = list(items)
-    return Optional(values[0], True) if values else NONE
-
-
-@typed(_LIST)
-def _last(items: Any) -> Optional:
-    values = list(items)
-    return Optional(values[-1], True) if values else NONE
-
-
-@typed(_LIST, _LIST)
-def _set_contains(items: Any, other: Any) -> bool:
-    values = EqualItems(items)
-    return all(each in values for each in other)
-
-
-def _set_equivalent(items: Any, other: Any) -> bool:
-    return bool(_set_contains(items, other) and _set_contains(other, items))
-
-
-@typed(_LIST, _LIST)
-def _set_intersects(items: Any, other: Any) -> bool:
-    values = EqualItems(items)
-    return any(each in values for each in other)
 
 
 # ---- optional values
@@ -554,9 +514,6 @@ NAMESPACES: Mapping[str, Function] = {
     "optional.of": lambda value: Optional(value, True),
     "optional.ofNonZeroValue": _non_zero,
     "optional.unwrap": _unwrap,
-    "sets.contains": _set_contains,
-    "sets.equivalent": _set_equivalent,
-    "sets.intersects": _set_intersects,
     "strings.quote": _quote,
     **LIBRARY_NAMESPACES,
 }
@@ -568,7 +525,7 @@ METHODS: Mapping[str, Function] = {
     "contains": typed(str, str)(lambda text, part: part in text),
     "distinct": _distinct,
     "endsWith": typed(str, str)(lambda text, part: text.endswith(part)),
-    "first": _first,
+    "first": typed(_LIST)(lambda items: Optional(next(iter(items)), True) if len(items) else NONE),
     "flatten": _flatten,
     "format": _format,
     "getDate": _time_part(lambda time: time.day),
@@ -585,7 +542,7 @@ METHODS: Mapping[str, Function] = {
     "indexOf": _index_of,
     "isSorted": _is_sorted,
     "join": _join,
-    "last": _last,
+    "last": typed(_LIST)(lambda items: Optional([*items][-1], True) if len(items) else NONE),
     "lastIndexOf": _last_index_of,
     "lowerAscii": _lower,
     "matches": _matches,
@@ -594,10 +551,10 @@ METHODS: Mapping[str, Function] = {
     "or": _or,
     "orValue": _or_value,
     "replace": _replace,
-    "reverse": _reversed,
+    "reverse": typed(_LIST)(lambda items: [*items][::-1]),
     "size": _size,
     "slice": _slice,
-    "sort": _sorted,
+    "sort": typed(_LIST)(lambda items: sorted(items, key=cmp_to_key(compare))),
     "split": _split,
     "startsWith": typed(str, str)(lambda text, part: text.startswith(part)),
     "substring": _substring,

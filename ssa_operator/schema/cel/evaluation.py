@@ -3,7 +3,7 @@
 Promises:
 - `&&`, `||`, `all` and `exists` absorb errors: one operand that decides is enough.
 - An expression ends: CEL has no loops but over its values, and no recursion. The result of an expression that takes too
-  long is unknown (`cel.cost`).
+  long is unknown (`cel.values`).
 - A function that is not known offline makes the result unknown, never false.
 
 https://github.com/google/cel-spec/blob/master/doc/langdef.md
@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ssa_operator.schema.cel.cel_functions import FUNCTIONS, METHODS, NAMESPACES
-from ssa_operator.schema.cel.cost import spend, spend_reading
 from ssa_operator.schema.cel.syntax import Expression, Uint
 from ssa_operator.schema.cel.values import (
     INT_LIMIT,
@@ -38,6 +37,8 @@ from ssa_operator.schema.cel.values import (
     is_number,
     map_get,
     map_has,
+    spend,
+    spend_reading,
 )
 
 Variables = Mapping[str, Any]
@@ -326,7 +327,7 @@ def _call(node: Expression, variables: Variables) -> Any:
         if full in NAMESPACES:
             return _applied(NAMESPACES[full], [evaluate(part, variables) for part in node.parts])
         raise UncheckedError(f"the function {full}")
-    if name in _MACROS and (macro := _MACROS[name].get(len(node.parts))) is not None:
+    if (macro := _MACROS.get((name, len(node.parts)))) is not None:
         return macro(node, variables)
     if name not in METHODS:
         raise UncheckedError(f"the function {name}")
@@ -351,24 +352,17 @@ def _has(node: Expression, variables: Variables) -> bool:
     return map_has(target, _key(target, selected.value))
 
 
-def _entries(node: Expression, variables: Variables, count: int) -> Iterator[Variables]:
-    """The variables for each item of the range; `count` is that of the variables before the expressions."""
+def _entries(node: Expression, variables: Variables) -> Iterator[Variables]:
+    """The variables for each item of the range."""
     assert node.target is not None
     target = evaluate(node.target, variables)
-    if any(part.kind != "name" for part in node.parts[:count]):
+    if node.parts[0].kind != "name":
         raise UncheckedError("a macro without a variable")
-    first = node.parts[0].value
-    if is_map(target):
-        spend_reading(target)
-        keys: list[Any] = list(target.keys())
-        pairs = [(key, key, _held(target, key)) for key in keys]
-    elif is_list(target):
-        spend_reading(target)
-        pairs = [(_held(target, position), position, _held(target, position)) for position in range(len(target))]
-    else:
+    if not is_map(target) and not is_list(target):
         raise NoSuchOverloadError
-    for alone, key, value in pairs:
-        yield {**variables, first: alone} if count == 1 else {**variables, first: key, node.parts[1].value: value}
+    spend_reading(target)
+    for each in [*target.keys()] if is_map(target) else range(len(target)):
+        yield {**variables, node.parts[0].value: each if is_map(target) else _held(target, each)}
 
 
 def _held(target: Any, key: Any) -> Any:
@@ -379,53 +373,29 @@ def _held(target: Any, key: Any) -> Any:
         return error
 
 
-def _quantifier(count: int, by: bool) -> Callable[[Expression, Variables], bool]:
+def _quantifier(by: bool) -> Callable[[Expression, Variables], bool]:
     def apply(node: Expression, variables: Variables) -> bool:
-        return _decided((_lazily(node.parts[count], each) for each in _entries(node, variables, count)), by=by)
+        return _decided((_lazily(node.parts[1], each) for each in _entries(node, variables)), by=by)
 
     return apply
 
 
-def _exactly_one(count: int) -> Callable[[Expression, Variables], bool]:
-    def apply(node: Expression, variables: Variables) -> bool:
-        entries = _entries(node, variables, count)
-        return sum(_boolean(evaluate(node.parts[count], each)) for each in entries) == 1
-
-    return apply
+def _exactly_one(node: Expression, variables: Variables) -> bool:
+    return sum(_boolean(evaluate(node.parts[1], each)) for each in _entries(node, variables)) == 1
 
 
 def _filter(node: Expression, variables: Variables) -> list[Any]:
-    entries = _entries(node, variables, 1)
+    entries = _entries(node, variables)
     return [evaluate(node.parts[0], each) for each in entries if _boolean(evaluate(node.parts[1], each))]
 
 
-def _transformed(count: int, *, conditional: bool) -> Callable[[Expression, Variables], list[Any]]:
-    """The results of an expression for each item that fits."""
-
-    def apply(node: Expression, variables: Variables) -> list[Any]:
-        return [
-            evaluate(node.parts[-1], each)
-            for each in _entries(node, variables, count)
-            if not conditional or _boolean(evaluate(node.parts[count], each))
-        ]
-
-    return apply
-
-
-def _transformed_map(*, conditional: bool, entries: bool) -> Callable[[Expression, Variables], dict[Any, Any]]:
-    def apply(node: Expression, variables: Variables) -> dict[Any, Any]:
-        found: dict[Any, Any] = {}
-        for each in _entries(node, variables, 2):
-            if conditional and not _boolean(evaluate(node.parts[2], each)):
-                continue
-            value = evaluate(node.parts[-1], each)
-            new = value if entries else {each[node.parts[0].value]: value}
-            if set(new) & set(found):
-                raise EvaluationError(f"insert failed: key {next(iter(new))} already exists")
-            found |= new
-        return found
-
-    return apply
+def _mapped(node: Expression, variables: Variables) -> list[Any]:
+    """The results of the last expression, for each item that fits the one before, if there is one."""
+    return [
+        evaluate(node.parts[-1], each)
+        for each in _entries(node, variables)
+        if len(node.parts) == 2 or _boolean(evaluate(node.parts[1], each))
+    ]
 
 
 def _optional_map(*, flat: bool) -> Callable[[Expression, Variables], Any]:
@@ -443,7 +413,7 @@ def _optional_map(*, flat: bool) -> Callable[[Expression, Variables], Any]:
 
 
 def _sort_by(node: Expression, variables: Variables) -> list[Any]:
-    from_keys = [(evaluate(node.parts[1], each), each[node.parts[0].value]) for each in _entries(node, variables, 1)]
+    from_keys = [(evaluate(node.parts[1], each), each[node.parts[0].value]) for each in _entries(node, variables)]
     return [item for _, item in sorted(from_keys, key=_ordered_key)]
 
 
@@ -452,27 +422,19 @@ def _ordered_key(pair: tuple[Any, Any]) -> Any:
     return pair[0]
 
 
-_MACROS: Mapping[str, Mapping[int, Callable[[Expression, Variables], Any]]] = {
-    "all": {2: _quantifier(1, False), 3: _quantifier(2, False)},
-    "exists": {2: _quantifier(1, True), 3: _quantifier(2, True)},
-    "exists_one": {2: _exactly_one(1)},
-    "existsOne": {2: _exactly_one(1), 3: _exactly_one(2)},
-    "filter": {2: _filter},
-    "map": {2: _transformed(1, conditional=False), 3: _transformed(1, conditional=True)},
-    "transformList": {3: _transformed(2, conditional=False), 4: _transformed(2, conditional=True)},
-    "transformMap": {
-        3: _transformed_map(conditional=False, entries=False),
-        4: _transformed_map(conditional=True, entries=False),
-    },
-    "transformMapEntry": {
-        3: _transformed_map(conditional=False, entries=True),
-        4: _transformed_map(conditional=True, entries=True),
-    },
-    "optMap": {2: _optional_map(flat=False)},
-    "optFlatMap": {2: _optional_map(flat=True)},
-    "sortBy": {2: _sort_by},
+_MACROS: Mapping[tuple[str, int], Callable[[Expression, Variables], Any]] = {
+    ("all", 2): _quantifier(False),
+    ("exists", 2): _quantifier(True),
+    ("exists_one", 2): _exactly_one,
+    ("existsOne", 2): _exactly_one,
+    ("filter", 2): _filter,
+    ("map", 2): _mapped,
+    ("map", 3): _mapped,
+    ("optMap", 2): _optional_map(flat=False),
+    ("optFlatMap", 2): _optional_map(flat=True),
+    ("sortBy", 2): _sort_by,
 }
-"""The macros by name and number of arguments."""
+"""The macros by name and number of arguments. Those with two variables are not known."""
 
 _RULES: Mapping[str, Callable[[Expression, Variables], Any]] = {
     "literal": _literal,

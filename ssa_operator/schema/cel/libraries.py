@@ -1,7 +1,7 @@
-"""Kubernetes' own libraries of CEL: regular expressions, URLs, quantities, IP addresses, formats, semantic versions.
+"""Kubernetes' own libraries of CEL: regular expressions, URLs, quantities, IP addresses, formats.
 
 Promises:
-- A text that is not a quantity, URL, address or version is an error of the rule, as in the API server.
+- A text that is not a quantity, URL or address is an error of the rule, as in the API server.
 
 https://kubernetes.io/docs/reference/using-api/cel/#kubernetes-cel-libraries, k8s.io/apiserver (pkg/cel/library)
 """
@@ -18,8 +18,15 @@ from urllib.parse import SplitResult, parse_qsl, quote, urlsplit
 from msgspec import Struct
 
 from ssa_operator.objects.scalars import amount
-from ssa_operator.schema.cel.cost import CHARACTERS, spend
-from ssa_operator.schema.cel.values import NONE, EvaluationError, NoSuchOverloadError, Optional, UncheckedError
+from ssa_operator.schema.cel.values import (
+    CHARACTERS,
+    NONE,
+    EvaluationError,
+    NoSuchOverloadError,
+    Optional,
+    UncheckedError,
+    spend,
+)
 from ssa_operator.schema.field_errors import quoted
 from ssa_operator.schema.metadata_validation import (
     dns1035_faults,
@@ -45,16 +52,6 @@ class Format(Struct, frozen=True):
 
     name: str
     faults: Callable[[str], list[str]]
-
-
-class Semver(Struct, frozen=True):
-    """A semantic version."""
-
-    major: int
-    minor: int
-    patch: int
-    prerelease: tuple[str, ...] = ()
-    build: str = ""
 
 
 def _text(value: Any) -> str:
@@ -330,60 +327,9 @@ def _constant(value: Format) -> Callable[[], Format]:
     return lambda: value
 
 
-# ---- semantic versions
-
-_NUMBER = r"(0|[1-9]\d*)"
-_IDENTIFIERS = r"[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*"
-_SEMVER = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-({_IDENTIFIERS}))?(?:\+({_IDENTIFIERS}))?", re.ASCII)
-
-
-def _semver(value: Any, normalize: Any = False) -> Semver:
-    text = _normalized(_text(value)) if normalize else _text(value)
-    found = _SEMVER.fullmatch(text)
-    parts = tuple((found[4] or "").split(".")) if found and found[4] else ()
-    numbers = [part for part in (*found.groups()[:3], *parts) if part.isdecimal()] if found else []
-    leading = any(re.fullmatch(r"0\d+", part, re.ASCII) for part in parts)
-    # The API server reads the numbers as 64 bits.
-    if found is None or leading or any(len(part) > 20 for part in numbers):
-        raise EvaluationError("Invalid Semantic Version")
-    return Semver(int(found[1]), int(found[2]), int(found[3]), parts, found[5] or "")
-
-
-def _normalized(text: str) -> str:
-    """Without a leading v and leading zeros, with all three numbers."""
-    parts = text.removeprefix("v").split(".", 2)
-    for position, part in enumerate(parts):
-        if len(part) > 1:
-            stripped = part.lstrip("0")
-            parts[position] = stripped if stripped[:1].isdigit() else f"0{stripped}"
-    if len(parts) < 3 and re.search(r"[-+]", parts[-1]):
-        raise EvaluationError("short version cannot contain PreRelease/Build meta data")
-    return ".".join([*parts, "0", "0"][:3])
-
-
-def _semver_key(value: Semver) -> tuple[Any, ...]:
-    parts = tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in value.prerelease)
-    return (value.major, value.minor, value.patch, not parts, parts)
-
-
-def _part(name: str) -> Callable[[Any], int]:
-    def apply(value: Any) -> int:
-        if not isinstance(value, Semver):
-            raise NoSuchOverloadError
-        found: int = getattr(value, name)
-        return found
-
-    return apply
-
-
 def _order(value: Any, other: Any) -> int:
-    """-1, 0 or 1 for two quantities or two versions."""
-    left: Any
-    right: Any
-    if isinstance(value, Semver) and isinstance(other, Semver):
-        left, right = _semver_key(value), _semver_key(other)
-    else:
-        left, right = _amount(value), _amount(other)
+    """-1, 0 or 1 for two quantities."""
+    left, right = _amount(value), _amount(other)
     return int(left > right) - int(left < right)
 
 
@@ -393,10 +339,8 @@ LIBRARY_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "isCIDR": _is(_cidr),
     "isIP": _is(_ip),
     "isQuantity": _is(_quantity),
-    "isSemver": _is(_semver),
     "isURL": lambda text: is_request_uri(_text(text)),
     "quantity": _quantity,
-    "semver": _semver,
     "sign": lambda value: int(_amount(value) > 0) - int(_amount(value) < 0),
     "url": _url,
 }
@@ -432,10 +376,7 @@ LIBRARY_METHODS: Mapping[str, Callable[..., Any]] = {
     "isLinkLocalUnicast": _of_ip(lambda value: value.is_link_local),
     "isLoopback": _of_ip(lambda value: value.is_loopback),
     "isUnspecified": _of_ip(lambda value: value.is_unspecified),
-    "major": _part("major"),
     "masked": _masked,
-    "minor": _part("minor"),
-    "patch": _part("patch"),
     "prefixLength": lambda value: _network(value).network.prefixlen,
     "string": _to_string,
     "sub": _added(-1),

@@ -5,7 +5,8 @@ Promises:
   type set and map compare without order.
 - A value is converted when an expression reads it.
 - An item is found exactly if `equal` says so: an item is looked up by what equal values share, and compared then.
-- Reading a value to look it up counts as work.
+- Reading a value to look it up counts as work. An expression that does too much work is unknown offline, before it does
+  it: no rule and no object hold up a process. The API server's own budget (`PerCallLimit`) counts other things.
 
 The rules are those of k8s.io/apiserver (pkg/cel/common).
 """
@@ -16,18 +17,24 @@ import base64
 import binascii
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from ssa_operator.schema.cel.cost import spend, spend_reading
-from ssa_operator.schema.cel.field_names import unescaped
-from ssa_operator.schema.cel.syntax import Uint
+from ssa_operator.objects.context_values import set_within
+from ssa_operator.schema.cel.syntax import Uint, unescaped
 from ssa_operator.schema.field_errors import as_json
 from ssa_operator.schema.string_formats import duration_nanoseconds, is_date
 
 Schema: TypeAlias = Mapping[str, Any]
+
+WORK_LIMIT = 1_000_000
+"""The steps of one object's rules; reading an entry of a list or 16 characters of a text is one."""
+
+CHARACTERS = 16
+"""Characters that are read in one step."""
 
 INT_LIMIT = 2**63
 UINT_LIMIT = 2**64
@@ -46,6 +53,40 @@ class NoSuchOverloadError(EvaluationError):
 
 class UncheckedError(Exception):
     """An expression uses something that is not known offline."""
+
+
+class CostError(UncheckedError):
+    """An expression does too much work."""
+
+
+_steps_left: ContextVar[list[int] | None] = ContextVar("ssa_operator_cel_steps", default=None)
+
+
+def limited() -> set_within[list[int] | None]:
+    """Evaluate the expressions of the block with one budget."""
+    return set_within(_steps_left, [WORK_LIMIT])
+
+
+def spend(steps: int = 1) -> None:
+    """Count some steps before they are done. Raises CostError if they are too many."""
+    left = _steps_left.get()
+    if left is not None:
+        left[0] -= steps
+        if left[0] < 0:
+            raise CostError("the rules of the object do too much work")
+
+
+def spend_reading(*values: Any) -> None:
+    """Count the work to read some values."""
+    spend(sum(map(steps_of, values)))
+
+
+def steps_of(value: Any) -> int:
+    """The steps to read a text or a list once, without the items of its items."""
+    if isinstance(value, (str, bytes)):
+        return len(value) // CHARACTERS
+    raw = getattr(value, "raw", value)
+    return len(raw) if isinstance(raw, (Mapping, Sequence)) else 1
 
 
 class TypeValue(Struct, frozen=True):
@@ -369,9 +410,6 @@ class EqualItems:
             return False
         known.append(item)
         return True
-
-    def __contains__(self, value: Any) -> bool:
-        return any(equal(value, each) for each in self._items.get(_shared(value), ()))
 
 
 def _shared(value: Any) -> Hashable:

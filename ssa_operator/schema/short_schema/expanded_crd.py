@@ -17,8 +17,7 @@ from msgspec import Struct, field
 
 from ssa_operator.objects.messages import did_you_mean
 from ssa_operator.objects.source_location import FieldPath, field_text
-from ssa_operator.schema.cel.field_names import unescaped
-from ssa_operator.schema.cel.syntax import CELSyntaxError, Expression, names, parse
+from ssa_operator.schema.cel.syntax import CELSyntaxError, Expression, names, parse, unescaped
 from ssa_operator.schema.crd_schema import Schema
 from ssa_operator.schema.crd_validation import SCOPES, validate_crd
 from ssa_operator.schema.new_object import defaulted

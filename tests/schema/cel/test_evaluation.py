@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ssa_operator.schema.cel import cost
+from ssa_operator.schema.cel import values
 from ssa_operator.schema.cel.cel_functions import METHODS
-from ssa_operator.schema.cel.cost import CostError, limited
 from ssa_operator.schema.cel.evaluation import evaluate
 from ssa_operator.schema.cel.syntax import CELSyntaxError, parse
-from ssa_operator.schema.cel.values import EqualItems, EvaluationError, UncheckedError, equal
+from ssa_operator.schema.cel.values import CostError, EvaluationError, UncheckedError, equal, limited
 from tests.instruction_counts import is_linear
 
 
@@ -71,7 +70,23 @@ def test_an_expression_without_a_value_is_an_error(text: str, message: str) -> N
         value(text)
 
 
-@pytest.mark.parametrize("text", ["unknown(1)", "'a'.unknown()", "a.b.unknown()", "other", "google.type.Money{}"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "unknown(1)",
+        "'a'.unknown()",
+        "a.b.unknown()",
+        "other",
+        "google.type.Money{}",
+        "isSemver('1.2.3')",
+        "semver('1.2.3').isLessThan(semver('1.10.0'))",
+        "sets.contains([1], [1])",
+        "[1].all(i, n, i < n)",
+        "[1].exists(i, n, i == n) || true",
+        "[1].transformList(i, n, i + n) == [1]",
+        "{'a': 1}.transformMap(k, v, v) == {'a': 1}",
+    ],
+)
 def test_what_is_unknown_offline_has_no_value(text: str) -> None:
     with pytest.raises((UncheckedError, CELSyntaxError)):
         value(text)
@@ -110,7 +125,6 @@ NESTED = "lists.range(1000)" + "".join(f".all(x{n}, lists.range(1000)" for n in 
         "lists.range(100000).distinct().size() > 0",
         "lists.range(10000).map(x, 'a').join('').findAll('(a*b)|a').size() > 0",
         "lists.range(100000).map(x, x in lists.range(100000)).size() > 0",
-        "sets.contains(lists.range(30000), lists.range(30000))",
         doubled("a + a", 60, "'ab'"),
         doubled("[a, a]", 40, "[1]") + ".flatten(50).size() > 0",
         f"{doubled('[a, a]', 40, '[1]')} == {doubled('[a, a]', 40, '[1]')}",
@@ -125,7 +139,7 @@ NESTED = "lists.range(1000)" + "".join(f".all(x{n}, lists.range(1000)" for n in 
     ],
 )
 def test_what_takes_too_long_is_unknown(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cost, "LIMIT", 50_000)
+    monkeypatch.setattr(values, "WORK_LIMIT", 50_000)
     with pytest.raises(CostError), limited():
         value(text)
 
@@ -136,9 +150,6 @@ def test_what_takes_too_long_is_unknown(text: str, monkeypatch: pytest.MonkeyPat
         "N.distinct().size() == N.size()",
         "N.map(x, {'a': x, 'b': [x]}).distinct().size() == N.size()",
         "N.map(x, [x, x]).distinct().size() == N.size()",
-        "sets.contains(N, N)",
-        "sets.equivalent(N, N.reverse())",
-        "!sets.intersects(N, N.map(x, x + 1000000))",
         "N.indexOf(-1) == -1",
         "N.lastIndexOf(-1) == -1",
         "N.map(x, 'a').join('').indexOf('b') == -1",
@@ -173,4 +184,3 @@ def test_distinct_items_are_those_that_are_not_equal_to_one_before(items: list[A
         if not any(equal(each, other) for other in expected):
             expected.append(each)
     assert [id(each) for each in METHODS["distinct"](items)] == [id(each) for each in expected]
-    assert all(each in EqualItems(items) for each in items)
