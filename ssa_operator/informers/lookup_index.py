@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.objects.causes import Cause
@@ -62,6 +63,8 @@ class LookupIndex:
         self._dependents: dict[LookupQuery, dict[Dependent, AnswerVersion]] = {}
         self._by_kind: dict[GroupKind, dict[LookupQuery, None]] = {}
         self._label_names: dict[_NamespacedKind, Counter[tuple[str, ...]]] = {}
+        self._narrowed: dict[Selection, dict[Selection, None]] = {}
+        """The selections by what they narrow, which may be themselves."""
 
     @property
     def followers(self) -> AbstractSet[Dependent]:
@@ -113,6 +116,7 @@ class LookupIndex:
             self._by_kind.setdefault(query.group_kind, {})[query] = None
             if isinstance(query, Selection):
                 self._label_names.setdefault(_namespaced_kind(query), Counter())[_names(query)] += 1
+                self._narrowed.setdefault(_by_labels(query), {})[query] = None
         for query in removed:
             self._remove(query)
         return added, removed
@@ -132,8 +136,9 @@ class LookupIndex:
                 for labels in selected - {None}:
                     assert labels is not None
                     selection = Selection(api_version=api_version, kind=kind, namespace=where, labels=labels)
-                    if selection in self._dependents:
-                        yield selection
+                    for narrowed in self._narrowed.get(selection, ()):
+                        if any(narrowed.narrows(live.identity, live.metadata.labels) for live in (old, new) if live):
+                            yield narrowed
 
     def _remove(self, query: LookupQuery) -> None:
         queries = self._by_kind[query.group_kind]
@@ -148,10 +153,19 @@ class LookupIndex:
                 del names[_names(query)]
             if not names:
                 del self._label_names[key]
+            narrowed = self._narrowed[_by_labels(query)]
+            del narrowed[query]
+            if not narrowed:
+                del self._narrowed[_by_labels(query)]
 
 
 def _namespaced_kind(selection: Selection) -> _NamespacedKind:
     return _NamespacedKind(selection.api_version, selection.kind, selection.namespace)
+
+
+def _by_labels(selection: Selection) -> Selection:
+    """The selection by these labels alone."""
+    return replace(selection, requirements=(), namespaces=None)
 
 
 def _names(selection: Selection) -> tuple[str, ...]:
@@ -210,7 +224,10 @@ class SelectionAnswers:
         kept = self._kept.get(query)
         if kept is not None and kept.cache is cache and kept.changes == cache.changes:
             return kept.answer
-        answer = CachedAnswer(lives=cache.select(query.namespace, dict(query.labels)))
+        lives = cache.select(query.namespace, dict(query.labels))
+        if query.requirements or query.namespaces is not None:
+            lives = [live for live in lives if query.narrows(live.identity, live.metadata.labels)]
+        answer = CachedAnswer(lives=lives)
         if keep:
             self._kept[query] = _KeptAnswer(cache, cache.changes, answer)
         return answer

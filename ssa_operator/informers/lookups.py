@@ -146,16 +146,17 @@ class LookupInformers(Informers[WatchScope]):
         informer, rendered = self._best_informer(scope), self._index.dependents(query).get(dependent)
         if informer is None or rendered is None or not self._answer(query).known:
             return False
-        labels = ",".join(f"{name}={value}" for name, value in query.labels) if isinstance(query, Selection) else ""
         listed = Scope(
             informer.resource,
             query.namespace,
-            label_selector=labels,
+            label_selector=query.selector if isinstance(query, Selection) else "",
             name=query.name if isinstance(query, Lookup) else "",
             metadata_only=True,
             hidden=scope in self._hidden,
         )
         lives, _ = await self._client.list_scope(listed)
+        if isinstance(query, Selection):
+            lives = [live for live in lives if query.narrows(live.identity, live.metadata.labels)]
         return CachedAnswer(lives=lives).version != rendered
 
     def watch(

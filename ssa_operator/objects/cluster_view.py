@@ -21,6 +21,7 @@ from msgspec import Struct, field
 from ssa_operator.objects.annotations import Reference
 from ssa_operator.objects.built_in_kinds import BUILT_IN_KINDS, KUBERNETES_VERSION, ApiKind
 from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.label_selectors import Requirement
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.source_location import FieldPath
 
@@ -49,22 +50,35 @@ class Lookup(Struct, frozen=True, kw_only=True):
 
 
 class Selection(Struct, frozen=True, kw_only=True):
-    """The query for all objects of a kind with these labels."""
+    """The query for all objects of a kind with these labels, which meet all requirements."""
 
     api_version: str
     kind: str
     namespace: str
     """'' for all namespaces, or for a cluster-scoped kind."""
     labels: tuple[tuple[str, str], ...]
+    requirements: tuple[Requirement, ...] = ()
+    namespaces: tuple[str, ...] | None = None
+    """The only namespaces whose objects it selects."""
 
     @property
     def group_kind(self) -> GroupKind:
         return GroupKind.of(self.api_version, self.kind)
 
+    @property
+    def selector(self) -> str:
+        """The label selector, as kubectl writes it."""
+        return ",".join([*(f"{name}={value}" for name, value in self.labels), *map(str, self.requirements)])
+
+    def narrows(self, identity: Identity, labels: Mapping[str, Any]) -> bool:
+        """Whether it selects an object that has its labels, and is in its namespace."""
+        return (self.namespaces is None or identity.namespace in self.namespaces) and all(
+            each.fulfilled_by(labels) for each in self.requirements
+        )
+
     def __str__(self) -> str:
-        labels = ",".join(f"{name}={value}" for name, value in self.labels)
-        where = f" in {self.namespace}" if self.namespace else ""
-        return f"every {self.kind}{where}" + (f" with {labels}" if labels else "")
+        where = f" in {', '.join(self.namespaces or (self.namespace,))}" if self.namespaces or self.namespace else ""
+        return f"every {self.kind}{where}" + (f" with {self.selector}" if self.selector else "")
 
 
 Query: TypeAlias = Reference | Lookup | Selection
@@ -242,6 +256,7 @@ def selects(query: Selection, identity: Identity, labels: Mapping[str, Any]) -> 
         identity.group_kind == query.group_kind
         and query.namespace in ("", identity.namespace)
         and all(labels.get(name) == value for name, value in query.labels)
+        and query.narrows(identity, labels)
     )
 
 

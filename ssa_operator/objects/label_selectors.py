@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 _TERM = re.compile(
     r"""
@@ -23,6 +23,32 @@ _TERM = re.compile(
 )
 
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+
+
+class Requirement(NamedTuple):
+    """One of the matchExpressions of a LabelSelector."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+    def fulfilled_by(self, labels: Mapping[str, Any]) -> bool:
+        """Whether labels fulfil it. An operator that doesn't exist is never fulfilled."""
+        match self.operator:
+            case "In":
+                return self.key in labels and labels[self.key] in self.values
+            case "NotIn":
+                return self.key not in labels or labels[self.key] not in self.values
+            case "Exists":
+                return self.key in labels
+            case "DoesNotExist":
+                return self.key not in labels
+        return False
+
+    def __str__(self) -> str:
+        if self.values:
+            return f"{self.key} {self.operator.lower()} ({','.join(self.values)})"
+        return self.key if self.operator == "Exists" else f"!{self.key}"
 
 
 def label_selector(text: str) -> dict[str, Any]:
@@ -77,21 +103,17 @@ def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, Any]) -> bo
     wanted = selector.get("matchLabels")
     if isinstance(wanted, Mapping) and not wanted.items() <= labels.items():
         return False
+    return all(each.fulfilled_by(labels) for each in requirements(selector))
+
+
+def requirements(selector: Mapping[str, Any]) -> tuple[Requirement, ...]:
+    """The matchExpressions of a LabelSelector."""
     expressions = selector.get("matchExpressions")
-    return all(_fulfils(each, labels) for each in (expressions if isinstance(expressions, list) else ()))
+    return tuple([_requirement(each) for each in (expressions if isinstance(expressions, list) else ())])
 
 
-def _fulfils(expression: Any, labels: Mapping[str, Any]) -> bool:
+def _requirement(expression: Any) -> Requirement:
     if not isinstance(expression, Mapping):
-        return False
-    key, values = str(expression.get("key")), expression.get("values") or ()
-    match expression.get("operator"):
-        case "In":
-            return key in labels and labels[key] in values
-        case "NotIn":
-            return key not in labels or labels[key] not in values
-        case "Exists":
-            return key in labels
-        case "DoesNotExist":
-            return key not in labels
-    return False
+        return Requirement("", "")
+    key, operator = str(expression.get("key")), str(expression.get("operator"))
+    return Requirement(key, operator, tuple(expression.get("values") or ()))

@@ -13,6 +13,7 @@ from ssa_operator.informers.lookup_index import Dependent, LookupIndex, LookupQu
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.cluster_view import Lookup, OfflineClusterView, Selection
+from ssa_operator.objects.label_selectors import Requirement
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.rendering.jinja.templates import Templates
 from ssa_operator.rendering.render import render
@@ -22,6 +23,12 @@ NAMES = st.sampled_from(["x", "y"])
 NAMESPACES = st.sampled_from(["a", "b"])
 LABELS = st.dictionaries(st.sampled_from(["k", "l", "m"]), st.sampled_from(["1", "2"]))
 KINDS = st.sampled_from(["ConfigMap", "Secret"])
+REQUIREMENTS = st.builds(
+    Requirement,
+    st.sampled_from(["k", "m"]),
+    st.sampled_from(["In", "NotIn", "Exists", "DoesNotExist"]),
+    st.sampled_from([("1",), ("1", "2")]),
+)
 QUERIES: st.SearchStrategy[LookupQuery] = st.one_of(
     st.builds(Lookup, api_version=st.just("v1"), kind=KINDS, namespace=NAMESPACES, name=NAMES),
     st.builds(
@@ -30,6 +37,8 @@ QUERIES: st.SearchStrategy[LookupQuery] = st.one_of(
         kind=KINDS,
         namespace=st.sampled_from(["a", "b", ""]),
         labels=LABELS.map(lambda labels: tuple(sorted(labels.items()))),
+        requirements=st.lists(REQUIREMENTS, max_size=1).map(tuple),
+        namespaces=st.sampled_from([None, (), ("a",), ("a", "b")]),
     ),
 )
 DEPENDENTS = st.builds(Dependent, st.sampled_from(["u1", "u2", "u3"]), st.sampled_from([Cause.TEMPLATE, Cause.CHILD]))
@@ -48,8 +57,15 @@ def matches(query: LookupQuery, live_object: LiveObject) -> bool:
     return (
         query.kind == identity.kind
         and query.namespace in ("", identity.namespace)
+        and (query.namespaces is None or identity.namespace in query.namespaces)
         and set(query.labels) <= set(live_object.metadata.labels.items())
+        and all(_fulfils(each, live_object.metadata.labels.get(each.key)) for each in query.requirements)
     )
+
+
+def _fulfils(requirement: Requirement, value: str | None) -> bool:
+    positive = value is not None and (requirement.operator in ("Exists", "DoesNotExist") or value in requirement.values)
+    return positive == (requirement.operator in ("In", "Exists"))
 
 
 @given(RENDERS, KINDS, NAMESPACES, NAMES, LABELS, LABELS)

@@ -185,6 +185,55 @@ async def test_lookup_all_follows_the_labels_of_namespaces_and_of_objects(start:
         await desk.kubectl("delete", "namespace", other, "--wait=false")
 
 
+SELECTING = {
+    "name": "lookup('v1', 'ConfigMap', 'in').data.v",
+    "namespace": "lookup_all('v1', 'Secret') | length",
+    "labels": "lookup_all('v1', 'ConfigMap', labels={'tier': 'a'}) | map(attribute='data.v') | join",
+    "expressions": "lookup_all('v1', 'ConfigMap', selector={'matchExpressions': [{'key': 'tier', 'operator': 'In', "
+    "'values': ['a']}]}) | map(attribute='data.v') | join",
+    "namespaces": "lookup_all('v1', 'ConfigMap', labels={'tier': 'a'}, namespaces={'matchLabels': {'team': namespace}})"
+    " | map(attribute='data.v') | join",
+}
+"""What looks up the ConfigMap `in` alone, or how many Secrets there are."""
+
+
+@pytest.mark.parametrize("selecting", SELECTING)
+async def test_a_change_reconciles_the_parents_whose_selectors_it_concerns_and_no_others(
+    start: Start, desk: Desk, selecting: str
+) -> None:
+    def labelled(name: str, namespace: str, tier: str, v: str) -> dict[str, Any]:
+        metadata = {"name": name, "namespace": namespace, "labels": {"tier": tier}}
+        return {**config_map(name, v=v), "metadata": metadata}
+
+    other = f"{desk.namespace}-other"
+    await desk.kubectl("create", "namespace", other)
+    try:
+        await desk.kubectl("label", "namespace", desk.namespace, f"team={desk.namespace}")
+        await desk.apply(labelled("in", desk.namespace, "a", "1"))
+        running = await start(a=map_template("out", v=f"({SELECTING[selecting]}) | string"))
+        await desk.apply_until_ready(echo("web"))
+        running.forget()
+        await desk.apply(
+            labelled("out", desk.namespace, "b", "1"),
+            labelled("out", desk.namespace, "b", "2"),
+            labelled("in", other, "a" if selecting != "labels" else "b", "1"),
+        )
+        await desk.kubectl("label", "namespace", other, f"team={other}")
+        await desk.delete("configmap", "out")
+        await until_queue_is_done(desk, "last")
+        assert running.reconciles == [("last", Cause.PARENT)]
+
+        if selecting == "namespace":
+            return
+        await desk.apply(labelled("in", desk.namespace, "a", "2"))
+        await desk.until("configmaps", "web-out", holds(v="2"))
+        if selecting != "name":
+            await desk.apply(labelled("in", desk.namespace, "b", "2"))
+            await desk.until("configmaps", "web-out", holds(v=""))
+    finally:
+        await desk.kubectl("delete", "namespace", other, "--wait=false")
+
+
 @pytest.mark.exhaustive
 async def test_a_change_decodes_no_object_for_the_parents_that_count_them(
     start: Start, desk: Desk, monkeypatch: pytest.MonkeyPatch

@@ -21,6 +21,7 @@ from ssa_operator.objects.cluster_view import (
     Lookup,
     Selection,
     Unknown,
+    selects,
 )
 from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.objects.render_result import Document, Rendered, StatusFields
@@ -102,9 +103,8 @@ class FakeClusterView:
             objects=[
                 body
                 for body in (*self.children, *self.others)
-                if (body["apiVersion"], body["kind"]) == (query.api_version, query.kind)
-                and query.namespace in ("", body["metadata"].get("namespace"))
-                and set(query.labels) <= set(body["metadata"].get("labels", {}).items())
+                if body["apiVersion"] == query.api_version
+                and selects(query, identity_of(body), body["metadata"].get("labels", {}))
             ]
         )
 

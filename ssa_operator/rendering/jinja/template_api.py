@@ -37,7 +37,7 @@ from ssa_operator.objects.cluster_view import (
     Unknown,
 )
 from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
-from ssa_operator.objects.label_selectors import selector_fault, selects
+from ssa_operator.objects.label_selectors import requirements, selector_fault
 from ssa_operator.objects.predicate import Predicate
 from ssa_operator.objects.readiness import Readiness, ReadinessState, readiness
 from ssa_operator.objects.render_result import REASON, ReconcileResult, TemplateWarning, WaitTarget
@@ -382,25 +382,20 @@ class TemplateAPI:
 
     def _select(self, wanted: _Wanted, namespace: str, only: AbstractSet[str] | None = None) -> Any:
         """The objects in a namespace, or in all if it is ''; `only`: those of these namespaces."""
-        if wanted.selector is None:
-            return []
-        matched = wanted.selector.get("matchLabels") or {}
+        matched = {} if wanted.selector is None else wanted.selector.get("matchLabels") or {}
         labels = {**matched, **wanted.labels}
+        if wanted.selector is None or not matched.items() <= labels.items():
+            return []
         query = Selection(
             api_version=wanted.api_version,
             kind=wanted.group_kind.kind,
             namespace=namespace,
             labels=tuple(sorted(labels.items())),
+            requirements=requirements(wanted.selector),
+            namespaces=None if only is None else tuple(sorted(only)),
         )
         answer = self.cluster.answer(query)
         found = answer.objects if isinstance(answer.objects, LiveBodies) else sorted(answer.objects, key=_by_name)
-        if only is not None or wanted.selector.get("matchExpressions") or not matched.items() <= labels.items():
-            found = [
-                body
-                for body in found
-                if selects(wanted.selector, body["metadata"].get("labels") or {})
-                and (only is None or body["metadata"].get("namespace", "") in only)
-            ]
         source = self._record_query(query, found, awaited=False, unanswered=bool(answer.unknown))
         if answer.unknown:
             return self._unknown_answer(source, answer.unknown, needs_permission=answer.needs_permission)

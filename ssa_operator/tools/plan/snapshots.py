@@ -27,6 +27,7 @@ from ssa_operator.objects.built_in_kinds import BUILT_IN_KINDS, KUBERNETES_VERSI
 from ssa_operator.objects.cluster_view import ALLOWED, AccessReview, Answer, Body, Lookup, Selection, selects
 from ssa_operator.objects.identity import GroupKind, Identity, join_api_version, split_api_version
 from ssa_operator.objects.kinds import KindState
+from ssa_operator.objects.label_selectors import Requirement
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Rendered
 from ssa_operator.objects.secret_fields import is_secret
@@ -51,7 +52,7 @@ from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.schema.optional_fields import is_optional
 from ssa_operator.tools.plan.snapshot_mask import SnapshotMask
 
-VERSION = 1
+VERSION = 2
 """The version of the format of a snapshot."""
 
 
@@ -84,6 +85,8 @@ class StoredQuery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     namespace: str = ""
     name: str = ""
     labels: tuple[tuple[str, str], ...] = ()
+    requirements: tuple[Requirement, ...] = ()
+    namespaces: tuple[str, ...] | None = None
     unknown: str = ""
     absent: str = ""
 
@@ -106,22 +109,13 @@ class StoredSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 def stored_query(query: Lookup | Selection, answer: Answer) -> StoredQuery:
     """A query with its answer, without the objects."""
-    named = (query.name, ()) if isinstance(query, Lookup) else ("", query.labels)
-    return StoredQuery(
-        api_version=query.api_version,
-        kind=query.kind,
-        namespace=query.namespace,
-        name=named[0],
-        labels=named[1],
-        unknown=answer.unknown,
-        absent=answer.absent,
-    )
+    return StoredQuery(**msgspec.structs.asdict(query), unknown=answer.unknown, absent=answer.absent)
 
 
 def query_of(stored: StoredQuery) -> Lookup | Selection:
     """The query that was stored."""
-    where = {"api_version": stored.api_version, "kind": stored.kind, "namespace": stored.namespace}
-    return Lookup(**where, name=stored.name) if stored.name else Selection(**where, labels=stored.labels)
+    kind = Lookup if stored.name else Selection
+    return kind(**{field: getattr(stored, field) for field in kind.__struct_fields__})
 
 
 class Snapshot:
@@ -231,7 +225,7 @@ class Snapshot:
             return Answer(unknown="the snapshot does not hold it")
         if isinstance(query, Lookup):
             return Answer(unknown=stored.unknown, absent=stored.absent)
-        found = [live.body for live in self.objects.values() if selects(query, live.identity, live.body)]
+        found = [live.body for live in self.objects.values() if selects(query, live.identity, live.metadata.labels)]
         return Answer(objects=found, unknown=stored.unknown, absent=stored.absent)
 
     def kind(self, kind: GroupKind) -> KindState | None:

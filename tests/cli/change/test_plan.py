@@ -375,11 +375,11 @@ async def test_what_a_snapshot_does_not_hold_is_waited_for(
 async def test_a_file_that_is_no_snapshot_is_a_one_line_error(templates: Path, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("{}")
     empty = {"taken": 0, "salt": "", "kinds": [], "parents": [], "objects": [], "queries": []}
-    (tmp_path / "c.json").write_text(json.dumps({"version": 2, **empty}))
+    (tmp_path / "c.json").write_text(json.dumps({"version": 1, **empty}))
     cases = {
         "a.json": "is no snapshot of `ssa-operator plan --save`",
         "b.json": "can't be read",
-        "c.json": "is a snapshot of version 2; this program reads version 1",
+        "c.json": "is a snapshot of version 1; this program reads version 2",
     }
     for file, words in cases.items():
         code, _, err = await run("plan", f"--against={tmp_path / file}", f"--templates={templates}")
