@@ -52,7 +52,7 @@ from ssa_operator.reconcile.reconciler import Reconciled, Reconciler
 from ssa_operator.reconcile.render_turns import SLOW, Pace, paced
 from ssa_operator.reconcile.resync.rules import ResyncBudget, next_resync
 from ssa_operator.reconcile.resync.unchanged import COUNTED_IN_VAIN
-from ssa_operator.reconcile.retries import Retries, RetryBudget, after_error, after_report
+from ssa_operator.reconcile.retries import RateLimit, Retries, after_error, after_report
 from ssa_operator.reconcile.secrets.redacted_report import redacted_error
 from ssa_operator.reconcile.settings import ApplyMode
 from ssa_operator.reconcile.status.report import Report
@@ -126,7 +126,7 @@ class Workers:
         self.reconciled = asyncio.Event()
         """Set after the first reconcile."""
         self._repeated_lines = RepeatedLines(LOGGED_ALIKE)
-        self._denied_retries = RetryBudget(DENIED_RETRIES)
+        self._denied_retries = RateLimit(DENIED_RETRIES)
         self._slow_renders: dict[ParentKey, float] = {}
         """The seconds of the last render of parents whose render is slow."""
         self._budget: ResyncBudget[ParentKey] | None = (

@@ -44,11 +44,11 @@ def after_error(retries: Retries, error: str, *, terminal: bool, not_before: flo
     return replace(retries, error=error, unfinished=unfinished, not_before=not_before)
 
 
-class RetryBudget:
-    """Spreads retries over time: `rate` a second (above 0), and as many at once after a second without any.
+class RateLimit:
+    """Spreads what happens over time: `rate` a second (above 0), and as many at once after a second without any.
 
-    client-go has such a bucket for all retries of a work queue (DefaultTypedControllerRateLimiter: 10 a second). Here
-    it is for denied children only: after an outage of the API server, every parent has to be retried soon.
+    client-go has such a bucket for all retries of a work queue (DefaultTypedControllerRateLimiter: 10 a second). Of
+    retries, it is for denied children only: after an outage of the API server, every parent has to be retried soon.
     """
 
     def __init__(self, rate: float) -> None:

@@ -187,7 +187,7 @@ async def test_a_status_that_the_operator_may_not_write_is_an_event_beside_those
         await desk.until_event("StatusRefused", "cannot patch", "echoes/status")
     # The operator has written all its Events.
     reasons = await desk.kubectl("get", "events.events.k8s.io", "--output=jsonpath={.items[*].reason}")
-    assert set(reasons.split()) == {"Created", "Ready", "StatusRefused"}
+    assert set(reasons.split()) == {"Created", "StatusRefused"}
 
 
 async def test_a_missing_permission_for_the_watch_of_a_child_is_stalled_until_it_is_granted(

@@ -2,7 +2,7 @@
 
 Promises:
 - A reconcile emits one Event for each kind of change, with the children that it changed, and one Event for a new
-  verdict that a user should see. A reconcile that changes nothing emits no Event.
+  verdict that a user should see. If the change made the parent ready, its Event says so, and there is no second one.
 - An Event contains only what a status may contain, and never the content of a Secret.
 - The operator cuts notes to the API server's limit of 1024 bytes.
 """
@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import MANAGER, LiveObject
@@ -54,24 +55,24 @@ class Event(Struct, frozen=True, kw_only=True):
     """The object that the Event is on, None for the parent."""
 
 
-class EventSeries(Struct, frozen=True):
-    """How often an Event occurred, and when it occurred last (seconds since the epoch)."""
-
-    count: int
-    last: float
-
-
 def events(before: Report | None, parent: LiveObject, report: Report, *, shown: bool = True) -> tuple[Event, ...]:
     """The Events of a reconcile. `before` is the last report, None for the first of a process: then the verdict in the
     parent's status is not emitted again. `shown` is whether the status can show conditions; where it can't, an Event
     also reports what the parent waits for.
     """
-    emitted = [*_change_events(report.outcomes), *_warning_events(report.outcomes)]
+    emitted = [*_change_events(report.outcomes)]
+    earlier = before.verdict if before is not None else reported_verdict(parent)
+    verdict = _verdict_event(earlier, report.verdict, shown=shown)
+    if verdict is not None and report.verdict.ready and emitted and not emitted[-1].warning:
+        emitted[-1] = replace(emitted[-1], note=f"{emitted[-1].note}; {verdict.note}")
+        verdict = None
+    for outcome in report.outcomes:
+        for text in outcome.warnings:
+            note = f"{outcome.identity}: {text}"
+            emitted.append(Event(reason="APIWarning", action="Apply", note=note, warning=True, about=_about(outcome)))
     for outcome, why in newly_kept(before, report):
         note = f"{outcome.identity}: {kept_text(why)}"
         emitted.append(Event(reason="ChildKept", action="Reconcile", note=note, warning=True, about=_about(outcome)))
-    earlier = before.verdict if before is not None else reported_verdict(parent)
-    verdict = _verdict_event(earlier, report.verdict, shown=shown)
     if verdict is not None:
         emitted.append(verdict)
     if report.notice and (before is None or not before.notice):
@@ -141,11 +142,6 @@ def event_body(event: Event, regarding: LiveObject, instance: str, now: float) -
     return body
 
 
-def series_body(series: EventSeries) -> dict[str, Any]:
-    """The patch that counts a repetition. The API server allows no other change of an Event."""
-    return {"series": {"count": series.count, "lastObservedTime": micro_time(series.last)}}
-
-
 def reference(live: LiveObject) -> dict[str, str]:
     """The reference to an object in an Event."""
     identity = live.identity
@@ -194,13 +190,6 @@ def _change_events(outcomes: Sequence[Child]) -> Iterator[Event]:
             if len({outcome.reason for outcome in found}) == 1 and result is not Result.CREATED:
                 note += f": {found[0].reason}"
             yield Event(reason=reason, action=action, note=note, about=_about(found[0]) if len(found) == 1 else None)
-
-
-def _warning_events(outcomes: Sequence[Child]) -> Iterator[Event]:
-    for outcome in outcomes:
-        for text in outcome.warnings:
-            note = f"{outcome.identity}: {text}"
-            yield Event(reason="APIWarning", action="Apply", note=note, warning=True, about=_about(outcome))
 
 
 def _about(outcome: Child) -> LiveObject | None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+import json
+from collections import Counter
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.errors import ApiError, ErrorStatus
+from ssa_operator.kube.api.request import Request
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import StatusFields
 from ssa_operator.objects.secret_fields import ParentSecrets, SecretFields
@@ -16,19 +22,17 @@ from ssa_operator.reconcile.child import Action, Child, FailureReason, Result
 from ssa_operator.reconcile.field_conflicts.history import ConflictingChange, ForeignChange
 from ssa_operator.reconcile.plan import Plan, make_plan
 from ssa_operator.reconcile.secrets.redacted_report import NOT_SHOWN, redacted_outcomes
-from ssa_operator.reconcile.status.event_aggregation import (
-    BURST,
+from ssa_operator.reconcile.status.event_requests import (
     HEARTBEAT,
-    PARENT_BURST,
-    PARENT_INTERVAL,
+    PARENT_LIMIT,
+    QUEUE_LIMIT,
+    RATE,
     SERIES_FINISH_TIME,
-    EventCorrelator,
-    EventDropped,
-    Moment,
-    Write,
+    Recorder,
 )
-from ssa_operator.reconcile.status.events import NOTE_LIMIT, Event, bounded_note, event_body, events, series_body
+from ssa_operator.reconcile.status.events import NOTE_LIMIT, Event, bounded_note, event_body, events, micro_time
 from ssa_operator.reconcile.status.report import Report, make_report, with_notice
+from tests.kube.fakes import StillClock
 from tests.objects.example_objects import child, config_map, observed, parent, rendered
 
 NOON = 1_767_268_800.0
@@ -53,8 +57,16 @@ def emitted(report: Report, before: Report | None = None, of: LiveObject | None 
 
 
 def test_children_that_one_reconcile_creates_are_one_event() -> None:
-    found = emitted(done(Result.CREATED, "a", "b"))
-    assert found[0] == ("Created", "created ConfigMap default/a, ConfigMap default/b")
+    plan = plan_of("a", "b")
+    report = reported(plan, *(step.ended(Result.CREATED, message="") for step in plan.steps))
+    assert emitted(report) == [("Created", "created ConfigMap default/a, ConfigMap default/b")]
+
+
+def test_children_that_make_their_parent_ready_at_once_are_one_event() -> None:
+    note = "created ConfigMap default/a, ConfigMap default/b; all 2 children are ready"
+    assert emitted(done(Result.CREATED, "a", "b")) == [("Created", note)]
+    before = done(Result.CREATED, "a")
+    assert emitted(done(Result.CREATED, "b"), before=before) == [("Created", "created ConfigMap default/b")]
 
 
 def test_a_reconcile_that_changes_nothing_emits_no_event() -> None:
@@ -101,7 +113,8 @@ def test_a_repair_names_the_manager_and_the_field() -> None:
         foreign_change=change,
     )
     report = reported(plan, step.ended(Result.CONFIGURED, live=child("a")))
-    assert emitted(report)[0] == ("Repaired", "reverted ConfigMap default/a: kubectl-edit (Update) changed data.a")
+    note = "reverted ConfigMap default/a: kubectl-edit (Update) changed data.a"
+    assert emitted(report, before=done(Result.UNCHANGED, "a")) == [("Repaired", note)]
 
 
 def test_a_warning_of_the_api_server_is_emitted_with_its_child() -> None:
@@ -169,101 +182,144 @@ CREATED = Event(reason="Created", action="Create", note="created a")
 FAILED = Event(reason="ApplyFailed", action="Reconcile", note="no", warning=True)
 
 
-def at(seconds: float, *, stepped: float = 0.0) -> Moment:
-    """A moment; `stepped`: the seconds by which the wall clock was set."""
-    return Moment(seconds + stepped, seconds)
+class _Client:
+    """Keeps the bodies of the requests."""
+
+    def __init__(self, *failures: Exception) -> None:
+        self.bodies: list[dict[str, Any]] = []
+        self._failures = [*failures]
+
+    async def send(self, request: Request) -> None:
+        if self._failures:
+            raise self._failures.pop(0)
+        assert request.idempotent
+        self.bodies.append(json.loads(request.body or b""))
 
 
-def correlator() -> EventCorrelator:
-    return EventCorrelator("pod-1", NOON)
+class _Recorded:
+    """A recorder whose clock stands still."""
+
+    def __init__(self, *failures: Exception) -> None:
+        self.client, self.clock, self.results = _Client(*failures), StillClock(), Counter[str]()
+        self.rate_reached = asyncio.Event()
+        self.recorder = Recorder(cast(Client, self.client), self._count, self._no_parent_waits, self.clock)
+
+    def emit(self, event: Event, of: LiveObject | None = None, after: float = 0.0) -> None:
+        self.clock.time += after
+        self.recorder.emit(of or parent(), [event])
+
+    async def drained(self) -> list[dict[str, Any]]:
+        """The bodies of what is written now, and not for an end of the operator."""
+        del self.client.bodies[:]
+        await self.recorder._drain()
+        return self.client.bodies
+
+    def _count(self, result: str) -> None:
+        self.results[result] += 1
+        if self.results["written"] == RATE:
+            self.rate_reached.set()
+
+    @staticmethod
+    async def _no_parent_waits() -> None:
+        return
 
 
-def test_the_same_event_is_written_once_and_then_counted() -> None:
-    found = correlator()
-    first = found.correlate(parent(), CREATED, at(NOON))
-    second = found.correlate(parent(), CREATED, at(NOON + 1))
-    assert first is not None
-    assert first.body is not None
-    assert second is not None
-    assert (second.name, second.body) == (first.name, None)
-    assert second.series is not None
-    assert series_body(second.series) == {"series": {"count": 2, "lastObservedTime": "2026-01-01T12:00:01.000000Z"}}
+async def test_the_same_event_is_written_once_and_then_counted_at_most_once_each_heartbeat() -> None:
+    recorded = _Recorded()
+    recorded.emit(CREATED)
+    (first,) = await recorded.drained()
+    recorded.emit(CREATED, after=HEARTBEAT - 2)
+    recorded.emit(CREATED, after=1)
+    assert await recorded.drained() == []
+    recorded.clock.time += 1
+    (count,) = await recorded.drained()
+    assert (first["note"], "series" in first, [*count]) == ("created a", False, ["series"])
+    assert count["series"] == {"count": 3, "lastObservedTime": micro_time(recorded.clock.time - 1)}
+    assert await recorded.drained() == []
 
 
-def test_a_count_is_written_at_most_once_each_heartbeat_and_at_the_end() -> None:
-    found = correlator()
-    writes = [found.correlate(parent(), CREATED, at(NOON + second)) for second in range(int(HEARTBEAT))]
-    assert sum(1 for write in writes if write is not None) == 2
-    assert list(found.due_series(NOON + HEARTBEAT - 1)) == []
-    (end,) = found.due_series(NOON + HEARTBEAT - 1, end=True)
-    assert end.series is not None
-    assert end.series.count == HEARTBEAT
+async def test_an_event_that_repeats_before_it_is_written_is_one_request() -> None:
+    recorded = _Recorded()
+    for _ in range(5):
+        recorded.emit(CREATED)
+    (event,) = await recorded.drained()
+    assert (event["note"], event["series"]["count"]) == ("created a", 5)
 
 
-def test_an_event_that_repeats_after_its_series_is_over_is_a_new_one() -> None:
-    found = correlator()
-    first, later = (
-        found.correlate(parent(), CREATED, at(NOON)),
-        found.correlate(parent(), CREATED, at(NOON + SERIES_FINISH_TIME + 1)),
-    )
-    assert first is not None
-    assert later is not None
-    assert later.body is not None
-    assert later.name != first.name
+async def test_an_event_that_repeats_after_its_series_is_over_is_a_new_one() -> None:
+    recorded = _Recorded()
+    recorded.emit(CREATED)
+    (first,) = await recorded.drained()
+    recorded.emit(CREATED, after=SERIES_FINISH_TIME + 1)
+    (later,) = await recorded.drained()
+    assert later["metadata"]["name"] != first["metadata"]["name"]
 
 
-def test_an_event_that_no_longer_exists_is_created_again() -> None:
-    found = correlator()
-    first = found.correlate(parent(), CREATED, at(NOON))
-    assert first is not None
-    found.forget(first.namespace, first.name)
-    again = found.correlate(parent(), CREATED, at(NOON + 1))
-    assert again is not None
-    assert again.body is not None
+async def test_the_last_count_of_a_series_is_written_when_it_is_over() -> None:
+    recorded = _Recorded()
+    recorded.emit(CREATED)
+    await recorded.drained()
+    recorded.emit(CREATED)
+    recorded.clock.time += SERIES_FINISH_TIME + 1
+    (count,) = await recorded.drained()
+    assert (count["series"]["count"], await recorded.drained()) == (2, [])
+    assert recorded.recorder._series == {}
 
 
-def write_of(found: EventCorrelator, of: LiveObject, event: Event, now: float) -> Write | None:
-    try:
-        return found.correlate(of, event, at(now))
-    except EventDropped:
-        return None
-
-
-def numbered(number: int, warning: bool = False) -> Event:
-    return Event(reason="Changed", action="Apply", note=f"changed {number}", warning=warning)
-
-
-def test_one_parent_has_a_burst_of_events_and_then_one_each_interval() -> None:
-    found = correlator()
-    writes = [write_of(found, parent(), numbered(number), NOON) for number in range(100)]
-    assert sum(1 for write in writes if write is not None) == PARENT_BURST
-    assert write_of(found, parent(), numbered(100), NOON + PARENT_INTERVAL) is not None
-    assert write_of(found, parent(), numbered(101), NOON + PARENT_INTERVAL) is None
+@pytest.mark.parametrize("error", [ApiError("create", ErrorStatus(code=404, reason="NotFound")), TypeError()])
+async def test_an_event_that_could_not_be_written_is_created_again(error: Exception) -> None:
+    recorded = _Recorded(error)
+    recorded.emit(CREATED)
+    assert await recorded.drained() == []
+    recorded.emit(CREATED)
+    assert [each["note"] for each in await recorded.drained()] == ["created a"]
+    assert recorded.results == {"failed": 1, "written": 1}
 
 
 @pytest.mark.parametrize("stepped", [-3600.0, 3600.0])
-def test_a_wall_clock_that_is_set_neither_drops_events_nor_ends_a_series(stepped: float) -> None:
-    found = correlator()
-    assert found.correlate(parent(), CREATED, at(NOON)) is not None
-    other = found.correlate(parent(), numbered(1), at(NOON + 1, stepped=stepped))
-    assert other is not None
-    assert other.body is not None
-    again = found.correlate(parent(), CREATED, at(NOON + 1, stepped=stepped))
-    assert again is not None
-    assert again.series is not None
-    assert again.series.count == 2
-    assert list(found.due_series(NOON + 1)) == []
-    warnings = [found.correlate(parent(uid=f"{number}"), FAILED, at(NOON + 2, stepped=stepped)) for number in range(50)]
-    assert None not in warnings
+async def test_a_wall_clock_that_is_set_neither_drops_events_nor_ends_a_series(stepped: float) -> None:
+    recorded = _Recorded()
+    recorded.emit(CREATED)
+    recorded.clock.stepped = stepped
+    recorded.emit(numbered(1), after=1)
+    recorded.emit(CREATED)
+    assert [each.get("series", {}).get("count") for each in await recorded.drained()] == [2, None]
 
 
-def test_a_thousand_parents_at_once_cost_a_bounded_number_of_events_and_leave_room_for_warnings() -> None:
-    found = correlator()
-    parents = [parent(uid=str(number), name=f"web-{number}") for number in range(1000)]
-    writes = [write_of(found, each, CREATED, NOON) for each in parents]
-    assert sum(1 for write in writes if write is not None) == BURST * 3 / 4
-    warnings = [write_of(found, each, FAILED, NOON) for each in parents]
-    assert sum(1 for write in warnings if write is not None) == BURST / 4
+def numbered(number: int) -> Event:
+    return Event(reason="Changed", action="Apply", note=f"changed {number}")
+
+
+async def test_many_events_wait_for_their_turns_and_warnings_come_first() -> None:
+    recorded = _Recorded()
+    parents = [parent(uid=str(number), name=f"web-{number}") for number in range(QUEUE_LIMIT + 5)]
+    for each in parents:
+        recorded.emit(CREATED, each)
+    recorded.emit(FAILED)
+    assert recorded.results == {"dropped": 6}
+    writing = asyncio.create_task(recorded.recorder._drain())
+    await recorded.rate_reached.wait()
+    assert recorded.client.bodies[0]["note"] == "no"
+    await recorded.recorder.close(writing)
+    assert recorded.results == {"dropped": 6, "written": QUEUE_LIMIT}
+
+
+def test_one_parent_has_a_part_of_the_queue() -> None:
+    recorded = _Recorded()
+    for number in range(100):
+        recorded.emit(numbered(number))
+    recorded.emit(numbered(0), parent(uid="other"))
+    assert recorded.results == {"dropped": 100 - PARENT_LIMIT}
+
+
+async def test_an_event_that_was_dropped_is_written_when_it_repeats() -> None:
+    recorded = _Recorded()
+    for number in range(QUEUE_LIMIT):
+        recorded.emit(FAILED, parent(uid=str(number)))
+    recorded.emit(CREATED)
+    recorded.recorder._queue.clear()
+    recorded.emit(CREATED)
+    assert [each["note"] for each in await recorded.drained()] == ["created a"]
 
 
 def test_a_feedback_loop_is_emitted_once_and_without_the_name_that_a_secret_gives() -> None:
