@@ -53,6 +53,7 @@ from ssa_operator.reconcile.status.status_history import (
     conflict_message,
     next_status_at,
     observe_status,
+    without_conflict,
 )
 from ssa_operator.reconcile.status.truncated_status import fitting, truncate
 from ssa_operator.schema.crd_schema import MISFIT, declared
@@ -115,8 +116,10 @@ async def publish_as_it_is(reconcile: Reconcile, report: Report, *, later: bool)
         _log_dropped(reconcile, report)
     if status is not MISFIT:
         status = fitting(status, history.truncation, parent.live, reconcile.now())
-    if status is MISFIT or not (parent.writes_status and differs(parent.live, status)):
-        reconcile.state = replace(reconcile.state, status=after_match(reconcile.state.status, now))
+    if status is MISFIT or not parent.writes_status:
+        reconcile.state = replace(reconcile.state, status=without_conflict(reconcile.state.status, now))
+    elif not differs(parent.live, status):
+        reconcile.state = replace(reconcile.state, status=after_match(reconcile.state.status, status, parent.live, now))
     elif not history.paused:
         reconcile.state = replace(reconcile.state, status=replace(reconcile.state.status, deferred=status))
         if not later:
@@ -147,7 +150,7 @@ async def write_status(reconcile: Reconcile) -> None:
             reconcile.state = replace(reconcile.state, status=replace(reconcile.state.status, truncation=truncation))
             if not differs(parent.live, status):
                 history = replace(reconcile.state.status, deferred=None)
-                reconcile.state = replace(reconcile.state, status=after_match(history, now))
+                reconcile.state = replace(reconcile.state, status=after_match(history, status, parent.live, now))
                 return
     history = after_write(reconcile.state.status, status, live, now)
     reconcile.state = replace(reconcile.state, status=history, applied=None)

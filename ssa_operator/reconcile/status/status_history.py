@@ -69,17 +69,28 @@ def observe_status(history: StatusHistory, parent: LiveObject, now: float, polic
     return replace(history, conflict=conflict, observed_at=now)
 
 
-def after_match(history: StatusHistory, now: float) -> StatusHistory:
-    """The history after the live status was found to equal the reported one."""
+def after_match(history: StatusHistory, status: Mapping[str, Any], live: LiveObject, now: float) -> StatusHistory:
+    """The history after the live parent was found to have the status that the operator wants. What another operator
+    wrote is not to be reverted any more then, and is no foreign change the next time.
+    """
     if history.conflict is None:
         return history
-    return replace(history, conflict=with_revert(history.conflict, now))
+    return _as_written(history, status, live, now)
 
 
 def after_write(history: StatusHistory, status: Mapping[str, Any], live: LiveObject, now: float) -> StatusHistory:
     """The history after this process wrote a status; `live` is the parent that the API server returned."""
+    return _as_written(replace(history, deferred=None), status, live, now)
+
+
+def without_conflict(history: StatusHistory, now: float) -> StatusHistory:
+    """The history after nothing was there to be written."""
+    return replace(history, conflict=history.conflict and with_revert(history.conflict, now))
+
+
+def _as_written(history: StatusHistory, status: Mapping[str, Any], live: LiveObject, now: float) -> StatusHistory:
     desired = encoded_once(status, history.report.status if history.report is not None else None)
-    return after_match(replace(history, deferred=None, written=WrittenStatus(desired, live)), now)
+    return without_conflict(replace(history, written=WrittenStatus(desired, live)), now)
 
 
 def next_status_at(history: StatusHistory) -> float | None:
@@ -88,12 +99,12 @@ def next_status_at(history: StatusHistory) -> float | None:
 
 
 class WrittenStatus(Struct, frozen=True):
-    """The status that the operator wrote last."""
+    """The status that the operator wrote last, or found as it wants it."""
 
     desired: Mapping[str, Any]
-    """What it wrote."""
+    """What it wanted."""
     parent: LiveObject
-    """The parent that this write returned."""
+    """The parent with it."""
 
 
 def update_status_history(

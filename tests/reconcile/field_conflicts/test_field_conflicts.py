@@ -255,10 +255,14 @@ async def test_two_operators_with_different_templates_report_a_conflict_and_back
 
 
 async def written(desk: Desk, resource_name: str) -> list[str]:
-    """The versions that are written from now on."""
+    """The versions of the object "web" that are written from now on."""
     versions: list[str] = []
-    view = await desk.view(resource_name)
-    view.cache.listen(lambda _, new: versions.append(new.resource_version) if new is not None else None)
+
+    def listen(_: LiveObject | None, new: LiveObject | None) -> None:
+        if new is not None and new.identity.name == "web":
+            versions.append(new.resource_version)
+
+    (await desk.view(resource_name)).cache.listen(listen)
     return versions
 
 

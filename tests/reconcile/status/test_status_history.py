@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ssa_operator.objects.json_codec import EncodedMapping
+from ssa_operator.reconcile.field_conflicts.history import ConflictPolicy
 from ssa_operator.reconcile.status.report import Report
-from ssa_operator.reconcile.status.status_history import StatusHistory, after_write
+from ssa_operator.reconcile.status.status_history import StatusHistory, after_match, after_write, observe_status
 from ssa_operator.reconcile.status.verdict import Verdict
 from tests.objects.example_objects import parent
 
@@ -31,3 +32,14 @@ def test_a_status_is_remembered_as_it_was_written_also_where_python_takes_its_va
 
 def test_a_status_that_is_also_the_reported_one_is_in_memory_once() -> None:
     assert _written({"found": True}, {"found": True}) == {"found": True}
+
+
+def test_a_status_of_another_operator_that_this_one_agrees_with_is_one_change_however_often_it_is_seen() -> None:
+    ours, theirs = parent(status={"appliedTemplates": "ours"}), parent(status={"appliedTemplates": "theirs"})
+    history = after_write(StatusHistory(), {"appliedTemplates": "ours"}, ours, 0.0)
+    for moment in range(1, 9):
+        history = observe_status(history, theirs, float(moment), ConflictPolicy(allowed_changes=3))
+        history = after_match(history, {"appliedTemplates": "theirs"}, theirs, float(moment))
+    assert history.conflict is not None
+    assert len(history.conflict.changes) == 1
+    assert not history.conflict.in_conflict
