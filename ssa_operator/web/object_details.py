@@ -20,7 +20,6 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.identity import GroupKind, Identity
-from ssa_operator.objects.json_codec import mapping
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import visible_line
 from ssa_operator.objects.readiness import readiness, rule_of
@@ -30,6 +29,7 @@ from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.reconcile.status.child_status import STATUS_HIDDEN
 from ssa_operator.tools.command_target import FoundObject
 from ssa_operator.tools.owners import owner_chain, read
+from ssa_operator.tools.tree.object_events import ObjectEvent
 from ssa_operator.tools.tree.tree_view import conditions_of
 from ssa_operator.web.looked_up import is_looked_up, owner_of
 
@@ -116,24 +116,19 @@ async def _events(client: Client, live: LiveObject, *, hidden: bool, allowed: bo
         if not error.forbidden:
             raise
         return {"events": [], "notes": ["Events are not shown, because the operator may not list them"]}
-    found = sorted((_event(each.body, hidden=hidden) for each in lives), key=lambda each: str(each["time"]))
-    return {"events": found[::-1][:MAX_EVENTS], "notes": []}
+    found = sorted((ObjectEvent.of(each.body) for each in lives), key=lambda event: event.time, reverse=True)
+    return {"events": [_event(each, hidden=hidden) for each in found[:MAX_EVENTS]], "notes": []}
 
 
-def _event(body: Mapping[str, Any], *, hidden: bool) -> dict[str, Any]:
-    """What a page shows of an Event, as the core API has it."""
-    series, source = mapping(body.get("series")), mapping(body.get("source"))
-    times = (series.get("lastObservedTime"), body.get("lastTimestamp"), body.get("eventTime"))
-    created = body.get("metadata", {}).get("creationTimestamp")
-    numbers = [each for each in (series.get("count"), body.get("count")) if isinstance(each, int)]
+def _event(event: ObjectEvent, *, hidden: bool) -> dict[str, Any]:
     data = {
-        "type": str(body.get("type") or "Normal"),
-        "reason": visible_line(str(body.get("reason") or "")),
-        "note": STATUS_HIDDEN if hidden else visible_line(str(body.get("message") or "").strip()),
-        "time": max((time for time in (*times, created) if isinstance(time, str)), default=""),
-        "reporter": visible_line(str(body.get("reportingComponent") or source.get("component") or "")),
+        "type": event.type or "Normal",
+        "reason": visible_line(event.reason),
+        "note": STATUS_HIDDEN if hidden else visible_line(event.note.strip()),
+        "time": event.time,
+        "reporter": visible_line(event.reporter),
     }
-    return data | ({"count": max(numbers)} if max(numbers, default=1) > 1 else {})
+    return data | ({"count": event.count} if event.count > 1 else {})
 
 
 async def _child_above(

@@ -106,11 +106,11 @@ def data_of(live: LiveObject, reported: Mapping[str, Any]) -> dict[str, Any]:
     status has none.
     """
     conditions, children = conditions_of(live), reported_children(live)
-    if not any(each.get("type") == "Ready" for each in conditions) and reported:
+    if not any(each.get("type") == "Ready" for each in conditions):
         conditions = reported.get("conditions", conditions)
-    if children is None:
-        children = reported.get("resources", [])
-    return entry(live, {"conditions": conditions, "resources": children})
+    return entry(
+        live, {"conditions": conditions, "resources": reported.get("resources", []) if children is None else children}
+    )
 
 
 GROUPS = ("", FAILED, WORKING, UNKNOWN, READY, "unready")

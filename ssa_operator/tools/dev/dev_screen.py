@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from ssa_operator.objects.messages import counted
 from ssa_operator.tools.dev.scene import Row, Scene, event_text, most_telling, place_of
 from ssa_operator.tools.dev.screen_state import FILTER_KEYS, KEYS, PAGER_KEYS, ScreenState
-from ssa_operator.tools.tree.tree_view import Columns, condition, one_line, totals, urgency
+from ssa_operator.tools.tree.tree_view import READY, Columns, condition, group_of, name_of, one_line, totals, urgency
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -141,7 +141,7 @@ def _remarks(scene: Scene, selected: str, size: tuple[int, int]) -> list[Text]:
     width, room = size
     errors = [] if scene.outage else scene.problems
     places = {*map(place_of, errors), selected}
-    events = [event for event in scene.events if place_of(str(event.get("note", ""))) not in places]
+    events = [event for event in scene.events if place_of(event.note) not in places]
     urgent, colour = [one_line(each) for each in errors if place_of(each) != selected], "red"
     # An error is more urgent than any warning.
     if scene.warnings and not errors:
@@ -150,7 +150,7 @@ def _remarks(scene: Scene, selected: str, size: tuple[int, int]) -> list[Text]:
     whole = textwrap.wrap(urgent[0], width)[:MESSAGE_LINES] if urgent else []
     shown = [Text(each, colour) for each in [*whole, *urgent[1:]][:room]]
     events = most_telling(events, room - len(shown))
-    return [*(Text(event_text(each), "yellow" if each.get("type") == "Warning" else "") for each in events), *shown]
+    return [*(Text(event_text(each), "yellow" if each.type == "Warning" else "") for each in events), *shown]
 
 
 def closing(parents: Sequence[Mapping[str, Any]], *, outage: bool = False) -> list[str]:
@@ -169,11 +169,11 @@ def closing(parents: Sequence[Mapping[str, Any]], *, outage: bool = False) -> li
 
 
 def _is_ready(parent: Mapping[str, Any]) -> bool:
-    return (condition(parent, "Ready") or {}).get("status") == "True"
+    return group_of(parent) == READY
 
 
 def _closing_line(parent: Mapping[str, Any]) -> str:
     ready = condition(parent, "Ready") or {}
-    name = f"{parent['namespace']}/{parent['name']}" if parent.get("namespace") else parent["name"]
+    name = name_of(parent)
     state = f"{ready.get('reason', 'Unknown')}: {ready.get('message', '')}" if ready else "not reconciled"
     return one_line(f"{parent['kind']} {name}  {state}").replace(f"{name} ", f"{name}  ", 1)

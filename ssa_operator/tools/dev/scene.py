@@ -36,7 +36,7 @@ from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.objects.identity import read_identity
-from ssa_operator.objects.live_object import MANAGER
+from ssa_operator.objects.live_object import MANAGER, LiveObject
 from ssa_operator.objects.scalars import moment_of
 from ssa_operator.operator.operator import Operator
 from ssa_operator.reconcile.status.event_requests import EVENTS
@@ -44,9 +44,10 @@ from ssa_operator.rendering.folder.hot_reload import changes
 from ssa_operator.tools.command_target import NAME
 from ssa_operator.tools.dev.dev_cluster import LocalCluster, ProjectFiles
 from ssa_operator.tools.tree.listings import Watches
-from ssa_operator.tools.tree.object_tree import Owner, owned_objects
-from ssa_operator.tools.tree.parent_entries import child_data, event_time
-from ssa_operator.tools.tree.tree_view import Line, condition, entry, lines, not_ready_since, one_line, urgency
+from ssa_operator.tools.tree.object_events import ObjectEvent
+from ssa_operator.tools.tree.object_tree import owned_objects, owners_of, with_objects
+from ssa_operator.tools.tree.parent_entries import with_children
+from ssa_operator.tools.tree.tree_view import Line, condition, lines, name_of, one_line, reported_entry, urgency, walk
 
 _PLACE = re.compile(r"([\w.-]+/)?[\w.-]+\.(?:j2|ya?ml):\d+")
 
@@ -83,25 +84,9 @@ class Row(Struct, frozen=True):
     @property
     def object(self) -> Mapping[str, Any]:
         """The data of the object, empty for a note."""
-        found = (each for each in _objects([self.parent]) if self.parent and _names(each) == self.line_names)
-        return next(found, {})
-
-    @property
-    def line_names(self) -> tuple[str, str]:
-        """The kind and name of the line."""
-        return self.line.kind, self.line.name
-
-
-def _names(each: Mapping[str, Any]) -> tuple[str, str]:
-    name = f"{each['namespace']}/{each['name']}" if each.get("namespace") else each["name"]
-    return each["kind"], name
-
-
-def _objects(objects: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Some objects and all below them."""
-    for each in objects:
-        yield each
-        yield from _objects((*each.get("resources", ()), *each.get("objects", ())))
+        objects = walk([self.parent]) if self.parent else ()
+        names = self.line.kind, self.line.name
+        return next((each for each in objects if (each["kind"], name_of(each)) == names), {})
 
 
 class CheckFinding(Struct, frozen=True, kw_only=True):
@@ -139,7 +124,7 @@ class Scene(Struct, frozen=True, kw_only=True):
     findings: Sequence[CheckFinding] = ()
     """The findings of `check` in the files as they were saved last."""
 
-    events: Sequence[Mapping[str, Any]] = ()
+    events: Sequence[ObjectEvent] = ()
     """The Events on the shown objects, the oldest first."""
 
     log: Sequence[str] = ()
@@ -203,24 +188,22 @@ def distinct(errors: Iterable[str]) -> list[str]:
     return list(found.values())
 
 
-def event_text(event: Mapping[str, Any]) -> str:
+def event_text(event: ObjectEvent) -> str:
     """An Event in one line: local time, reason, object and note."""
-    regarding = event.get("regarding") or {}
-    moment = moment_of(event_time(event))
+    moment = moment_of(event.time)
     clock = moment.astimezone().strftime("%H:%M:%S") if moment is not None else "-"
-    note = one_line(str(event.get("note", "")))
-    return f"{clock} {event.get('reason', '')} {regarding.get('kind', '')}/{regarding.get('name', '')}: {note}"
+    return f"{clock} {event.reason} {event.object}: {one_line(event.note)}"
 
 
-def is_routine(event: Mapping[str, Any]) -> bool:
+def is_routine(event: ObjectEvent) -> bool:
     """Whether Kubernetes reports with it that something went as always."""
-    return event.get("type") != "Warning" and event.get("reportingController") != MANAGER
+    return event.type != "Warning" and event.reporter != MANAGER
 
 
-def most_telling(events: Sequence[Mapping[str, Any]], most: int) -> list[Mapping[str, Any]]:
+def most_telling(events: Sequence[ObjectEvent], most: int) -> list[ObjectEvent]:
     """The newest Events, the oldest first: the operator's own and Warnings, and where there is room, routine ones."""
-    ranked = sorted(events, key=lambda each: (not is_routine(each), event_time(each)))
-    return sorted(ranked[max(len(ranked) - most, 0) :], key=event_time)
+    ranked = sorted(events, key=lambda each: (not is_routine(each), each.time))
+    return sorted(ranked[max(len(ranked) - most, 0) :], key=lambda each: each.time)
 
 
 def details(row: Row, scene: Scene) -> str:
@@ -238,7 +221,7 @@ def details(row: Row, scene: Scene) -> str:
         words = [f"{each_condition.get('type')}={each_condition.get('status')}", str(each_condition.get("reason", ""))]
         found.append(f"condition {' '.join(filter(None, words))}: {one_line(str(each_condition.get('message', '')))}")
     uid = each.get("uid")
-    events = [event_text(event) for event in scene.events if uid and (event.get("regarding") or {}).get("uid") == uid]
+    events = [event_text(event) for event in scene.events if uid and event.uid == uid]
     return "\n".join([*found, *(["", "Events, newest first", *reversed(events)] if events else [])])
 
 
@@ -293,25 +276,26 @@ class SceneReader:
         )
 
     async def _read(self, now: float) -> Scene:
-        parents = [self._with_children(parent, now) for parent in parent_entries(self.operator)]
+        parents = [with_children(parent, self._live, now) for parent in parent_entries(self.operator)]
         async with self._watches.round():
-            owners = [owner for parent in parents for owner in _owners(parent["resources"])]
-            below = (await owned_objects(self._watches, self._mapper, owners, now)).below
-            events = (await self._watches.read([Scope(EVENTS)]))[Scope(EVENTS)].objects
-        for parent in parents:
-            parent["resources"] = [
-                each | {"objects": below.get(each.get("uid", ""), [])} for each in parent["resources"]
-            ]
-        shown = {uid for parent in parents for uid in _uids([parent])}
-        bodies = [live.body for live in events]
-        about = (each for each in bodies if (each.get("regarding") or {}).get("uid") in shown)
+            owners = [owner for parent in parents for owner in owners_of(parent["resources"])]
+            below = await owned_objects(self._watches, self._mapper, owners, now)
+            found = (await self._watches.read([Scope(EVENTS)]))[Scope(EVENTS)].objects
+        parents = [with_objects(parent, below) for parent in parents]
+        shown = {each.get("uid") for each in walk(parents)} - {None, ""}
+        events = [event for event in (ObjectEvent.of(each.body) for each in found) if event.uid in shown]
         return Scene(
             parents=sorted(parents, key=urgency),
             waiting=dict(self.operator.missing),
             errors=tuple(self._errors(parents)),
             refused_crds=dict(self.operator.controllers.refused_crds),
-            events=most_telling(list(about), EVENTS_LIMIT),
+            events=most_telling(events, EVENTS_LIMIT),
         )
+
+    def _live(self, child: Mapping[str, Any]) -> LiveObject | None:
+        """A child in the operator's own caches."""
+        identity = read_identity(child)
+        return None if identity is None else self.operator.controllers.children.get(identity)
 
     def _errors(self, parents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         """The errors that last, each once."""
@@ -324,37 +308,14 @@ class SceneReader:
                 found[str(ready.get("message"))] = None
         yield from found
 
-    def _with_children(self, parent: dict[str, Any], now: float) -> dict[str, Any]:
-        """A parent's data with the ages and times of its children, from the operator's own caches."""
-        live, since = self.operator.controllers.children, not_ready_since(parent)
-        children = [(each, read_identity(each)) for each in parent["resources"]]
-        found = [child_data(each, live.get(identity) if identity else None, since, now) for each, identity in children]
-        return parent | {"resources": found}
-
 
 def parent_entries(operator: Operator) -> list[dict[str, Any]]:
     """The data of all parents by the operator's last reports, as `status` shows them."""
-    found = []
-    for informer in operator.folders.values():
-        for live in informer:
-            report = informer.state(live).status.report
-            found.append(entry(live, report.status if report is not None else {}))
-    return found
-
-
-def _owners(children: Iterable[Mapping[str, Any]]) -> Iterator[Owner]:
-    for each in children:
-        identity = read_identity(each)
-        if identity is not None and each.get("uid"):
-            yield Owner(identity, each["uid"])
-
-
-def _uids(objects: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """The uids of some objects and of all below them."""
-    for each in objects:
-        if each.get("uid"):
-            yield each["uid"]
-        yield from _uids((*each.get("resources", ()), *each.get("objects", ())))
+    return [
+        reported_entry(live, informer.state(live).status.report)
+        for informer in operator.folders.values()
+        for live in informer
+    ]
 
 
 log = logging.getLogger("ssa_operator")

@@ -32,7 +32,7 @@ from ssa_operator.tools.offline.file_parents import PRUNE_HELD, FileParents, ope
 from ssa_operator.tools.offline.parent_documents import check_namespaces, read_parents
 from ssa_operator.tools.offline.parent_files import namespaces_of_documents, watched_namespaces
 from ssa_operator.tools.printing import fitting
-from ssa_operator.tools.tree.tree_view import entry, lines
+from ssa_operator.tools.tree.tree_view import lines, reported_entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,9 @@ class FileApply:
             with _progress(parents, quiet=self.output is not OutputFormat.TABLE) as on_change:
                 ready = await parents.until_done(self.seconds, prune=self.prune, on_change=on_change)
             if self.output is not OutputFormat.TABLE:
-                printing.data(_data(parents), self.output)
+                found = parents.parents.values()
+                data = [reported_entry(each.live, each.report) | {"ready": each.ready} for each in found]
+                printing.data(data, self.output)
             return "" if ready else _failures(parents, self.seconds)
 
 
@@ -88,13 +90,6 @@ def _failures(parents: FileParents, seconds: float) -> str:
         hint = "; or confirm with `ssa-operator apply --prune`" if held else ""
         lines.append(f"{parent.document.location}: {parent.live.identity} {when}: {parent.state}{hint}")
     return "\n".join(lines)
-
-
-def _data(parents: FileParents) -> list[dict[str, object]]:
-    return [
-        entry(parent.live, parent.report.status if parent.report is not None else {}) | {"ready": parent.ready}
-        for parent in parents.parents.values()
-    ]
 
 
 @contextlib.contextmanager
@@ -115,8 +110,8 @@ def _live_tree(parents: FileParents, console: Console) -> Iterator[Callable[[], 
     def draw() -> Any:
         now = time.time()
         found = parents.parents.values()
-        entries = [entry(each.live, each.report.status if each.report else {}) for each in found]
-        return fitting([line for each in entries for line in lines(each, now)], console)
+        shown = [line for each in found for line in lines(reported_entry(each.live, each.report), now)]
+        return fitting(shown, console)
 
     with Screen(console=console, auto_refresh=False, vertical_overflow="crop") as screen:
         screen.update(draw(), refresh=True)

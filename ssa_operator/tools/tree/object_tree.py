@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.objects.identity import GroupKind, Identity, read_group_kind, read_identity
+from ssa_operator.objects.json_codec import NOTHING
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.readiness import ReadinessState, readiness
 from ssa_operator.operator.process.streams import CommandError
@@ -227,10 +228,15 @@ async def object_tree(
 
 async def _parent_tree(listings: Listings, mapper: RESTMapper, parent: ListedParent, now: float) -> dict[str, Any]:
     (data,) = await parent_entries(listings, mapper, [parent], now, whole=True)
-    owners = await _owners(listings, mapper, data["resources"])
-    below = await owned_objects(listings, mapper, owners, now)
-    resources = [each | {"objects": below.below.get(each.get("uid", ""), [])} for each in data["resources"]]
-    return data | {"resources": resources, "notes": [*data["notes"], *below.notes]}
+    lives = await _custom_objects(listings, mapper, data["resources"])
+    below = await owned_objects(listings, mapper, owners_of(data["resources"], lives), now)
+    return with_objects(data, below) | {"notes": [*data["notes"], *below.notes]}
+
+
+def with_objects(parent: Mapping[str, Any], found: OwnedObjects) -> dict[str, Any]:
+    """A parent's data with the objects below its children."""
+    children = parent["resources"]
+    return {**parent, "resources": [{**each, "objects": found.below.get(each.get("uid", ""), [])} for each in children]}
 
 
 async def parent_trees(
@@ -242,18 +248,24 @@ async def parent_trees(
     return sorted([await _parent_tree(listings, mapper, each, now) for each in parents], key=urgency)
 
 
-async def _owners(listings: Listings, mapper: RESTMapper, children: Sequence[Mapping[str, Any]]) -> list[Owner]:
-    """The children as owners. Those of custom kinds are read, because their status may list what they own."""
-    owners = {each["uid"]: identity for each in children if each.get("uid") and (identity := read_identity(each))}
-    scopes: dict[str, Scope] = {}
-    for uid, identity in owners.items():
+def owners_of(children: Iterable[Mapping[str, Any]], lives: Mapping[str, LiveObject] = NOTHING) -> list[Owner]:
+    """The children that exist, each with its live object by its uid, where that is known."""
+    named = ((each.get("uid"), read_identity(each)) for each in children)
+    return [Owner(identity, uid, lives.get(uid)) for uid, identity in named if uid and identity is not None]
+
+
+async def _custom_objects(
+    listings: Listings, mapper: RESTMapper, children: Iterable[Mapping[str, Any]]
+) -> Mapping[str, LiveObject]:
+    """The live children of custom kinds by uid: their status may list what they own."""
+    scopes = []
+    for owner in owners_of(children):
         with contextlib.suppress(UnknownKind):
-            resource = await mapper.resource(identity.group_kind)
+            resource = await mapper.resource(owner.identity.group_kind)
             if not resource.built_in:
-                scopes[uid] = Scope(resource, identity.namespace, name=identity.name)
-    found = await listings.read(scopes.values())
-    lives = {live.uid: live for listing in found.values() for live in listing.objects}
-    return [Owner(identity, uid, lives.get(uid)) for uid, identity in owners.items()]
+                scopes.append(Scope(resource, owner.identity.namespace, name=owner.identity.name))
+    found = await listings.read(scopes)
+    return {live.uid: live for listing in found.values() for live in listing.objects}
 
 
 async def read_again(listings: Listings, found: FoundObject) -> FoundObject:

@@ -13,7 +13,7 @@ Promises:
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -33,6 +33,7 @@ from ssa_operator.rendering.folder.folder_settings import Settings
 from ssa_operator.schema.crd_schema import has_status, undeclared_reports
 from ssa_operator.tools.command_target import ObjectReference, list_names, matching_resources, nearest, resolve_kind
 from ssa_operator.tools.tree.listings import FORBIDDEN, ListedChildren, Listings, list_children, status_entries
+from ssa_operator.tools.tree.object_events import ObjectEvent
 from ssa_operator.tools.tree.transition_times import unready_since
 from ssa_operator.tools.tree.tree_view import conditions_of, entry, not_ready_since, urgency
 
@@ -218,16 +219,15 @@ def _entry(
     if states is not None:
         shown = [states[child.live.uid] for child in listed if child.live.uid in states]
     by_uid = {child.live.uid: child.live for child in listed}
-    conditions = conditions_of(parent.live)
-    data = entry(parent.live, {"conditions": conditions})
-    resources = [child_data(each, by_uid.get(str(each.get("uid", ""))), not_ready_since(data), now) for each in shown]
+    data = entry(parent.live, {"conditions": conditions_of(parent.live), "resources": shown})
+    data = with_children(data, lambda each: by_uid.get(str(each.get("uid", ""))), now)
     if states is not None and missing is not None:
         notes = [f"{missing.reason}; the children were found by their label"]
         notes += [f"children of these kinds are not shown, because {why}" for why in _reasons(children.skipped)]
     else:
-        notes = [*_report_notes(missing), *_age_notes(resources, children.skipped)]
+        notes = [*_report_notes(missing), *_age_notes(data["resources"], children.skipped)]
     revision = _revision(parent.live)
-    return data | {"resources": resources, "notes": notes} | ({"revision": revision} if revision else {})
+    return data | {"notes": notes} | ({"revision": revision} if revision else {})
 
 
 def _revision(live: LiveObject) -> str:
@@ -235,6 +235,14 @@ def _revision(live: LiveObject) -> str:
     if REVISION_ANNOTATION not in live.metadata.annotations:
         return ""
     return read_parent_records(live).revision.revision.removeprefix(NO_REVISION)
+
+
+def with_children(
+    parent: Mapping[str, Any], live_of: Callable[[Mapping[str, Any]], LiveObject | None], now: float
+) -> dict[str, Any]:
+    """A parent's data with the ages and times of its children, whose objects `live_of` knows, or not."""
+    since = not_ready_since(parent)
+    return {**parent, "resources": [child_data(each, live_of(each), since, now) for each in parent["resources"]]}
 
 
 def child_data(
@@ -348,32 +356,12 @@ async def _possible_scopes(
 async def last_events(listings: Listings, parents: Iterable[LiveObject]) -> tuple[Mapping[str, dict[str, Any]], str]:
     """The data of the last Event on each parent, by the parent's uid, and why Events can't be read ('' if they can)."""
     scopes = {Scope(EVENTS, parent.identity.namespace or "default") for parent in parents}
-    found: dict[str, Mapping[str, Any]] = {}
+    found: dict[str, ObjectEvent] = {}
     problem = ""
     for listing in (await listings.read(scopes)).values():
         if listing.problem:
             problem = FORBIDDEN if listing.forbidden else listing.problem
-        own = (live.body for live in listing.objects if live.body.get("reportingController") == MANAGER)
-        for body in sorted(own, key=event_time):
-            found[str((body.get("regarding") or {}).get("uid", ""))] = body
-    return {uid: _data(body) for uid, body in found.items()}, problem
-
-
-def _data(event: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "type": event.get("type"),
-        "reason": event.get("reason"),
-        "note": event.get("note"),
-        "time": event_time(event),
-    }
-
-
-def event_time(event: Mapping[str, Any]) -> str:
-    """When an Event happened last, '' if it doesn't say. Older reporters use the deprecated fields."""
-    times = (
-        (event.get("series") or {}).get("lastObservedTime"),
-        event.get("deprecatedLastTimestamp"),
-        event.get("eventTime"),
-        event.get("metadata", {}).get("creationTimestamp"),
-    )
-    return next((time for time in times if isinstance(time, str) and time), "")
+        events = (ObjectEvent.of(live.body) for live in listing.objects)
+        own = (event for event in events if event.reporter == MANAGER)
+        found |= {event.uid: event for event in sorted(own, key=lambda event: event.time)}
+    return {uid: event.data for uid, event in found.items()}, problem

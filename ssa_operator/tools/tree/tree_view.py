@@ -12,7 +12,7 @@ Promises:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -23,6 +23,8 @@ from ssa_operator.objects.scalars import age
 
 if TYPE_CHECKING:
     from rich.text import Text
+
+    from ssa_operator.reconcile.status.report import Report
 
 COLOURS = {
     "Current": "green",
@@ -147,8 +149,25 @@ def entry(live: LiveObject, status: Mapping[str, Any]) -> dict[str, Any]:
         "uid": live.uid,
         "creationTimestamp": live.metadata.creation_timestamp,
         "conditions": status.get("conditions", []),
-        "resources": status.get("resources", []),
+        "resources": list(status.get("resources", ())),
     }
+
+
+def reported_entry(live: LiveObject, report: Report | None) -> dict[str, Any]:
+    """The data of a parent by the report of its last reconcile, None if there was none."""
+    return entry(live, {} if report is None else report.status)
+
+
+def walk(objects: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """The data of some objects and of all below them."""
+    for each in objects:
+        yield each
+        yield from walk((*each.get("resources", ()), *each.get("objects", ())))
+
+
+def name_of(named: Mapping[str, Any]) -> str:
+    """The name of an object with its namespace, if it has one."""
+    return f"{named['namespace']}/{named['name']}" if named.get("namespace") else str(named["name"])
 
 
 def one_line(text: str) -> str:
@@ -297,7 +316,7 @@ def _line(
     return Line(
         guides=guides,
         kind=named["kind"],
-        name=f"{named['namespace']}/{named['name']}" if named.get("namespace") else named["name"],
+        name=name_of(named),
         state=state[0],
         colour=COLOURS.get(state[1], ""),
         times="  ".join(times),

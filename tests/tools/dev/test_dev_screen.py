@@ -16,6 +16,7 @@ from ssa_operator.tools.dev.dev_screen import closing, draw
 from ssa_operator.tools.dev.dev_session import ATTEMPTS, listen_address
 from ssa_operator.tools.dev.scene import CheckFinding, Scene, event_text
 from ssa_operator.tools.dev.screen_state import HELP, KEYS, KeyRequest, ScreenState, on_key
+from ssa_operator.tools.tree.object_events import ObjectEvent
 from tests.tools.tree.test_tree_view import NOON, child, parent
 
 PLACE = "echoes.example.com/deployment.yaml.j2:9"
@@ -44,15 +45,15 @@ KEYS_PRESSED = [
 ]
 
 
-def event(reason: str, note: str, minute: int = 0, kind: str = "Warning") -> dict[str, Any]:
-    regarding = {"kind": "Echo", "name": "web", "namespace": "default"}
-    return {
+def event(reason: str, note: str, minute: int = 0, kind: str = "Warning", **more: Any) -> ObjectEvent:
+    body = {
         "reason": reason,
         "note": note,
         "type": kind,
-        "regarding": regarding,
+        "regarding": {"kind": "Echo", "name": "web", "namespace": "default"},
         "eventTime": f"2026-01-01T11:{minute:02}:00.000000Z",
     }
+    return ObjectEvent.of(body | more)
 
 
 def scene(count: int = 1, **more: Any) -> Scene:
@@ -188,7 +189,7 @@ def test_an_opened_text_scrolls_and_q_closes_it() -> None:
 
 def test_own_events_and_warnings_come_before_those_by_which_kubernetes_reports_what_went_as_always() -> None:
     routine = [event(f"Routine{minute}", "as always", minute, "Normal") for minute in range(20, 40)]
-    own = event("Applied", "changed it", 1, "Normal") | {"reportingController": "ssa-operator"}
+    own = event("Applied", "changed it", 1, "Normal", reportingController="ssa-operator")
     on = scene(events=[own, event("BackOff", "it crashes", 2), *routine])
     below = [
         line.split()[1] for line in shown(ScreenState(), on) if line.startswith(("11:", "12:", "13:")) or ":00 " in line
@@ -200,10 +201,10 @@ def test_own_events_and_warnings_come_before_those_by_which_kubernetes_reports_w
 
 
 def test_events_are_one_line_with_their_last_time() -> None:
-    repeated = event("Any", "one\ntwo") | {"series": {"lastObservedTime": "2026-01-01T11:30:00Z"}}
+    repeated = event("Any", "one\ntwo", series={"lastObservedTime": "2026-01-01T11:30:00Z"})
     assert event_text(repeated).endswith(" Any Echo/web: one two")
     assert event_text(repeated) != event_text(event("Any", "one two"))
-    assert event_text({"reason": "Any"}) == "- Any /: "
+    assert event_text(ObjectEvent.of({"reason": "Any"})) == "- Any /: "
 
 
 def test_a_control_plane_that_is_gone_is_the_title_and_no_error_of_a_template() -> None:
@@ -363,7 +364,7 @@ def test_enter_shows_the_whole_text_conditions_and_events_of_the_selected_line()
     message = " ".join(f"word-{number}" for number in range(30))
     failed = parent("web", "RenderFailed", uid="1")
     failed["conditions"][0]["message"] = message
-    about = event("Any", "the note") | {"regarding": {"kind": "Echo", "name": "web", "uid": "1"}}
+    about = event("Any", "the note", regarding={"kind": "Echo", "name": "web", "uid": "1"})
     on = Scene(parents=[failed], events=[about, event("Other", "of another")])
     state, asked = press(ScreenState(), on, "enter")
     assert asked is None
