@@ -19,11 +19,14 @@ from msgspec.structs import replace
 from ssa_operator.informers.parents import Parent, ParentKey
 from ssa_operator.kube.api.client import DryRunClient
 from ssa_operator.kube.api.discovery import RESTMapper
+from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.clock import SYSTEM, Clock
+from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Document, Rendered, StatusFields
-from ssa_operator.objects.secret_fields import ParentSecrets
+from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.operator.folder_controllers import FolderControllers
 from ssa_operator.operator.metrics import Metrics
@@ -45,14 +48,13 @@ from ssa_operator.reconcile.planner import plan_deletion, plan_parent
 from ssa_operator.reconcile.renderer import render_status, render_traced
 from ssa_operator.reconcile.secrets.redacted_report import with_render
 from ssa_operator.reconcile.suspension import is_suspended, outcomes_while_suspended
-from ssa_operator.rendering.folder.loaded_folders import Sources
+from ssa_operator.rendering.folder.loaded_folders import Folder, Sources
 
 
 class Planned(Struct, frozen=True, kw_only=True):
     """What a reconcile of one parent would do now."""
 
     parent: Parent
-    observed: Observed
     rendered: Rendered
     """What the templates render for the parent, finalize hooks included."""
     plan: Plan
@@ -63,6 +65,19 @@ class Planned(Struct, frozen=True, kw_only=True):
     """Set for a parent that is being deleted."""
     refusal: str | None = None
     """Why a reconcile would apply and delete nothing, as for a parent with unreadable records."""
+
+    @property
+    def observed(self) -> Observed:
+        """What the plan was made of."""
+        return self.plan.observed
+
+    @property
+    def rendered_steps(self) -> tuple[Child, ...]:
+        """The steps of what the templates render, finalize hooks included."""
+        standing = [step for step in self.plan.steps if step.location is not None]
+        if self.finalization is not None:
+            standing = steps_of(self.observed, self.rendered.without_hooks)
+        return (*standing, *steps_of(self.observed, self.rendered.finalizing))
 
     @property
     def exists(self) -> bool:
@@ -92,25 +107,40 @@ def plan_observed(
     parent: Parent,
     observed: Observed,
     rendered: Rendered,
-    secrets: ParentSecrets,
-    *,
-    now: float,
+    secrets: ParentSecrets = NO_SECRETS,
     refusal: str | None = None,
 ) -> Planned:
-    """What a reconcile would do that observes nothing else. `now` is in seconds since the epoch."""
-    if parent.live.deleting:
-        finalization = make_finalization(observed, rendered, now)
-        plan = finalization.plan
-    else:
-        finalization, plan = None, without_unrecordable(make_plan(observed, rendered), parent)
+    """What a reconcile would do that observes nothing else, as one without a cluster."""
+    deleting = parent.live.deleting
+    decision = make_finalization(observed, rendered, observed.now) if deleting else make_plan(observed, rendered)
+    return _planned(parent, rendered, decision, secrets, refusal)
+
+
+def _planned(
+    parent: Parent, rendered: Rendered, decision: Plan | Finalization, secrets: ParentSecrets, refusal: str | None
+) -> Planned:
+    finalization = decision if isinstance(decision, Finalization) else None
     return Planned(
         parent=parent,
-        observed=observed,
         rendered=rendered,
-        plan=plan,
+        plan=decision.plan if isinstance(decision, Finalization) else without_unrecordable(decision, parent),
         secrets=secrets,
         finalization=finalization,
         refusal=refusal,
+    )
+
+
+def stored_parent(live: LiveObject, folder: Folder, resource: Resource) -> Parent:
+    """A parent of a file, which no cluster has."""
+    return Parent(
+        live=live,
+        folder=folder,
+        resource=resource,
+        writes_status=False,
+        status_schema=None,
+        shows_conditions=False,
+        unreported="",
+        cache=Cache(),
     )
 
 
@@ -136,28 +166,16 @@ class Preview:
         reconcile = Reconcile.begin(self.cluster, parent, state, Cause.PARENT)
         idle = None if parent.live.deleting else idle_verdict(reconcile)
         observed, rendered = await observe(reconcile)
-        finalization = None
-        if parent.live.deleting:
-            finalization = await plan_deletion(reconcile, observed, rendered)
-            plan = finalization.plan
-        else:
-            plan = without_unrecordable(await plan_parent(reconcile, observed, rendered), parent)
-        secrets = reconcile.state.secrets
-        if any(fields.name_object for fields in secrets.children.values()):
+        decide = plan_deletion if parent.live.deleting else plan_parent
+        decision = await decide(reconcile, observed, rendered)
+        planned = _planned(parent, rendered, decision, reconcile.state.secrets, idle.message if idle else None)
+        if any(fields.name_object for fields in planned.secrets.children.values()):
             # A name that is made of the parent's only is no content, which a traced render knows.
-            traced = render_traced(self.cluster, parent, plan.observed)
+            traced = self.render_traced(planned)
             if not traced.problems:
                 known = with_render(state.secrets, traced, parent, self.cluster.children)
-                secrets = replace(secrets, children=known.children)
-        return Planned(
-            parent=parent,
-            observed=plan.observed,
-            rendered=rendered,
-            plan=plan,
-            secrets=secrets,
-            finalization=finalization,
-            refusal=idle.message if idle is not None else None,
-        )
+                planned = replace(planned, secrets=replace(planned.secrets, children=known.children))
+        return planned
 
     async def dry_run(self, planned: Planned, *, as_resumed: bool = False) -> tuple[Child, ...]:
         """The outcome of each step in a dry run, in the order of the plan's steps. The steps of a parent that is being

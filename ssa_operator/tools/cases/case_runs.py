@@ -121,7 +121,7 @@ def render_case(case: Case, project: CaseProject) -> CaseOutput:
     except CommandError as error:
         raise CommandError(f"{location}: {error}", code=INVALID) from error
     found = RenderedParents(now=case.now, names_parents=False)
-    found.add(rendered.observed, rendered.rendered, rendered.steps, rendered.problems)
+    found.add(rendered.planned, rendered.problems)
     manifests = [step.manifest.document.body for step in found.steps if step.manifest is not None]
     status = rendered.status.fields
     return CaseOutput(

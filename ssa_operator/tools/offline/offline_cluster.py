@@ -20,6 +20,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.annotations import ApplyPolicy
 from ssa_operator.objects.cluster_view import OfflineClusterView
 from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
@@ -30,6 +31,7 @@ from ssa_operator.objects.messages import near_names
 from ssa_operator.objects.render_result import Document, Rendered, RenderProblem, StatusFields
 from ssa_operator.objects.secret_fields import is_secret
 from ssa_operator.objects.source_location import FieldPath, SourceLocation
+from ssa_operator.operator.preview import Planned, plan_observed, stored_parent
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.reconcile.child import Child
 from ssa_operator.reconcile.child_needs import named_objects, rendered_kinds
@@ -37,7 +39,6 @@ from ssa_operator.reconcile.object_claims import objects_applied
 from ssa_operator.reconcile.observation import make_observed
 from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents
 from ssa_operator.reconcile.parent_records.rules import identity_key
-from ssa_operator.reconcile.plan import steps_of
 from ssa_operator.reconcile.status.conditions import timestamp
 from ssa_operator.rendering.determinism import verified
 from ssa_operator.rendering.folder.loaded_folders import Folder, Sources
@@ -150,15 +151,28 @@ def _pruned_field(parent: Document, path: FieldPath, kinds: Mapping[GroupKind, C
 class OfflineParent(Struct, frozen=True, kw_only=True):
     """A rendered and planned parent."""
 
-    folder: Folder
+    planned: Planned
     created: ReturnedParent
     """The parent as the API server returns it."""
-    observed: Observed
-    rendered: Rendered
     status: StatusFields
     """The fields of its `_status.yaml.j2`."""
-    steps: tuple[Child, ...]
-    """A step for each document and wait, finalize hooks included."""
+
+    @property
+    def folder(self) -> Folder:
+        return self.planned.parent.folder
+
+    @property
+    def observed(self) -> Observed:
+        return self.planned.observed
+
+    @property
+    def rendered(self) -> Rendered:
+        return self.planned.rendered
+
+    @property
+    def steps(self) -> tuple[Child, ...]:
+        """A step for each document and wait, finalize hooks included."""
+        return self.planned.rendered_steps
 
     @property
     def problems(self) -> tuple[RenderProblem, ...]:
@@ -229,14 +243,20 @@ class OfflineCluster:
         rendered = render(folder, body, view, built_in_readiness=self.built_in_readiness)
         if verify:
             rendered = verified(folder, body, view, rendered, built_in_readiness=self.built_in_readiness)
-        observed = self._observed(body, rendered, folder)
-        steps = (*steps_of(observed, rendered.without_hooks), *steps_of(observed, rendered.finalizing))
-        for identity in objects_applied(steps, ApplyPolicy.ALWAYS):
-            self.claims.setdefault(identity, observed.parent.identity)
-        status = render_status(folder, body, view, {} if self.built_in_readiness else rendered.ready_when)
-        return OfflineParent(
-            folder=folder, created=created, observed=observed, rendered=rendered, status=status, steps=steps
+        live = LiveObject.of(body)
+        kind = live.identity.group_kind
+        resource = Resource(
+            group=kind.group,
+            version=live.version,
+            kind=kind.kind,
+            plural=folder.resource,
+            namespaced=kind not in scoped,
         )
+        planned = plan_observed(stored_parent(live, folder, resource), self._observed(live, rendered, folder), rendered)
+        for identity in objects_applied(planned.rendered_steps, ApplyPolicy.ALWAYS):
+            self.claims.setdefault(identity, live.identity)
+        status = render_status(folder, body, view, {} if self.built_in_readiness else rendered.ready_when)
+        return OfflineParent(planned=planned, created=created, status=status)
 
     def _schema_of(self, api_version: str, kind: str) -> Mapping[str, Any] | None:
         """The schema of a kind by its CRD, None if there is none."""
@@ -250,8 +270,8 @@ class OfflineCluster:
         named = {identity: self.objects[identity] for identity in self.children & self.objects.keys()}
         return {**self.objects, **{identity: _as_child(live, uid) for identity, live in named.items()}}
 
-    def _observed(self, body: dict[str, Any], rendered: Rendered, folder: Folder) -> Observed:
-        parent, scoped, kinds = LiveObject.of(body), cluster_scoped(self.kinds), rendered_kinds(named_objects(rendered))
+    def _observed(self, parent: LiveObject, rendered: Rendered, folder: Folder) -> Observed:
+        scoped, kinds = cluster_scoped(self.kinds), rendered_kinds(named_objects(rendered))
         others = {identity: owner for identity, owner in self.claims.items() if owner != parent.identity}
         return make_observed(
             parent,

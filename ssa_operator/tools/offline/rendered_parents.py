@@ -17,6 +17,7 @@ from ssa_operator.objects.annotations import Reference
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.readiness import ReadinessState, readiness
 from ssa_operator.objects.render_result import Document, Rendered, RenderProblem
+from ssa_operator.operator.preview import Planned
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.reconcile.child import Action, Child
@@ -48,14 +49,13 @@ class RenderedParents:
     warnings: list[str] = field(default_factory=list)
     """The Events that the templates emit with `warn`."""
 
-    def add(
-        self, observed: Observed, rendered: Rendered, steps: Iterable[Child], render_problems: Iterable[RenderProblem]
-    ) -> None:
-        """Add what one parent renders, by the steps of its documents and waits."""
+    def add(self, planned: Planned, render_problems: Iterable[RenderProblem]) -> None:
+        """Add what one parent renders."""
+        observed, rendered = planned.observed, planned.rendered
         problems = list(dict.fromkeys(map(str, render_problems)))
         waits = [f"{wait.location}: a document is {wait}" for wait in rendered.waits if wait.identity is None]
         unready = partial(self._unready, observed, rendered)
-        for step in steps:
+        for step in planned.rendered_steps:
             self._add(step, observed, unready, problems, waits)
         identity = observed.parent.identity
         parent = f" (for {identity.kind} {identity.name})" if self.names_parents else ""
@@ -133,7 +133,7 @@ def rendered_offline(
         except CommandError as error:
             found.problems.append(f"{parent.location}: {error}")
         else:
-            found.add(each.observed, each.rendered, each.steps, each.problems)
+            found.add(each.planned, each.problems)
             _warn(each.created)
     return found
 

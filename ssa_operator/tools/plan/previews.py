@@ -29,7 +29,6 @@ from ssa_operator.operator.preview import Planned
 from ssa_operator.operator.process.connection import Target, connect_for_preview
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.operator.shared_informers import ParentError
-from ssa_operator.reconcile.plan import steps_of
 from ssa_operator.tools.command_target import ObjectReference, find_object, parse_references
 from ssa_operator.tools.offline.parent_documents import are_files, read_parents
 from ssa_operator.tools.offline.parent_files import namespaces_of_documents, watched_namespaces
@@ -161,11 +160,8 @@ async def rendered_live(arguments: Sequence[str], options: Options, namespace: s
     async with opened(target, options, lambda default: parents.namespaces(namespace or default)) as session:
         for named in await named_parents(session, parents, namespace):
             planned = await planned_parent(session.preview, named)
-            hooks = steps_of(planned.observed, planned.rendered.finalizing)
-            standing = [step for step in planned.plan.steps if step.location is not None]
             status = await session.preview.render_status(planned)
-            problems = [*planned.rendered.problems, *status.problems]
-            found.add(planned.observed, planned.rendered, [*standing, *hooks], problems)
+            found.add(planned, [*planned.rendered.problems, *status.problems])
     return found
 
 

@@ -21,7 +21,6 @@ from msgspec.structs import replace
 
 from ssa_operator.informers.parents import Parent
 from ssa_operator.kube.api.resource import Resource
-from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.objects.annotations import Reference
 from ssa_operator.objects.built_in_kinds import BUILT_IN_KINDS, KUBERNETES_VERSION, ApiKind
 from ssa_operator.objects.cluster_view import ALLOWED, AccessReview, Answer, Body, Lookup, Selection, selects
@@ -32,7 +31,7 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Rendered
 from ssa_operator.objects.secret_fields import is_secret
 from ssa_operator.objects.source_location import FieldPath
-from ssa_operator.operator.preview import Planned, plan_observed
+from ssa_operator.operator.preview import Planned, plan_observed, stored_parent
 from ssa_operator.operator.shared_informers import ParentError
 from ssa_operator.reconcile import apply_once
 from ssa_operator.reconcile.child import Child
@@ -171,24 +170,16 @@ class Snapshot:
 
     def parents(self, folders: Mapping[str, Folder]) -> list[Parent]:
         """The stored parents that have templates."""
-        return [self._parent(live, folders[name]) for name, live in self._parents if name in folders]
+        return [
+            stored_parent(live, folders[name], self._resources[live.identity.group_kind])
+            for name, live in self._parents
+            if name in folders
+        ]
 
     def without_templates(self, folders: Mapping[str, Folder]) -> dict[str, int]:
         """The folders that the templates lack, with the number of stored parents."""
         missing = [name for name, _ in self._parents if name not in folders]
         return {name: missing.count(name) for name in missing}
-
-    def _parent(self, live: LiveObject, folder: Folder) -> Parent:
-        return Parent(
-            live=live,
-            folder=folder,
-            resource=self._resources[live.identity.group_kind],
-            writes_status=False,
-            status_schema=None,
-            shows_conditions=False,
-            unreported="",
-            cache=Cache(),
-        )
 
     def plan(self, parent: Parent) -> Planned:
         """What a reconcile of a stored parent would do with these templates."""
@@ -197,7 +188,7 @@ class Snapshot:
         rendered = verified(parent.folder, live.body, view, render(parent.folder, live.body, view))
         observed = self._observed(parent, rendered)
         secrets, refusal = secrets_of(rendered, live, view.namespaced), unreadable_records_message(live)
-        planned = plan_observed(parent, observed, rendered, secrets, now=self.taken, refusal=refusal)
+        planned = plan_observed(parent, observed, rendered, secrets, refusal)
         self._claims.claim(live.uid, planned.plan)
         return planned
 
