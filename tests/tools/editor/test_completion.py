@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ssa_operator.rendering.folder.folder_settings import _KEYS as SETTINGS_KEYS
+from ssa_operator.rendering.folder.folder_settings import _SETTINGS as SETTINGS_KEYS
 from ssa_operator.schema.short_schema.expanded_crd import _KEYS as SCHEMA_KEYS
 from ssa_operator.schema.short_schema.field_texts import MARKERS
 from ssa_operator.tools.editor import vocabulary
