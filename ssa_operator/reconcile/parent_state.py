@@ -82,6 +82,8 @@ class ParentState(Struct, frozen=True, kw_only=True):
     """The once records that could not be written to the parent yet."""
     unseen_kinds: frozenset[GroupKind] = frozenset()
     """The kinds of children that an earlier process reported, and whose watches have not synced yet."""
+    kinds_unknown: bool = False
+    """Whether an earlier process may have applied other kinds, whose record can't be read yet."""
     needs: SettledNeeds | None = None
     """What the last render needed, None if watches didn't show all of it."""
     reconcile_at: str = ""

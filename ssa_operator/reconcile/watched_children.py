@@ -57,9 +57,10 @@ class WatchedRender(NamedTuple):
 async def watch_recorded(reconcile: Reconcile) -> None:
     """Watch the children that are recorded or reported, even if no template renders them now."""
     children, reported, settled = reconcile.cluster.children, reconcile.state.unseen_kinds, reconcile.state.needs
-    if settled is not None and not reported and _is_unchanged(reconcile, settled):
+    unknown = reconcile.state.kinds_unknown
+    if settled is not None and not (reported or unknown) and _is_unchanged(reconcile, settled):
         return
-    if not reconcile.state.reconciled_before:
+    if unknown or not reconcile.state.reconciled_before:
         reported = await _recorded_kinds(reconcile) | reported_kinds(reconcile.parent.live)
     needs = recorded_needs(reconcile.parent, reconcile.records, children, reported)
     await children.watch(reconcile.uid, needs, _hidden_namespaces(reconcile))
@@ -69,11 +70,17 @@ async def watch_recorded(reconcile: Reconcile) -> None:
 
 
 async def _recorded_kinds(reconcile: Reconcile) -> frozenset[GroupKind]:
-    """The kinds that a former process may have applied for a parent. Raises ApiError and CredentialsError."""
-    if reconcile.records.applied is not None:
-        return reconcile.records.applied.kinds
-    folder_kinds = reconcile.cluster.folder_kinds
-    return frozenset() if folder_kinds is None else await folder_kinds.inherited(reconcile.parent.folder.name)
+    """The kinds that a former process may have applied for a parent, as far as they can be read. Raises ApiError and
+    CredentialsError.
+    """
+    applied, folder_kinds, live = reconcile.records.applied, reconcile.cluster.folder_kinds, reconcile.parent.live
+    recorded = frozenset() if applied is None else applied.kinds
+    inherited: frozenset[GroupKind] | None = frozenset()
+    if folder_kinds is not None and (applied is None or applied.incomplete):
+        inherited = await folder_kinds.inherited(reconcile.parent.folder.name, live.metadata.creation_timestamp)
+    unknown = inherited is None or (folder_kinds is None and applied is not None and applied.incomplete)
+    reconcile.state = replace(reconcile.state, kinds_unknown=unknown)
+    return recorded | (inherited or frozenset())
 
 
 async def watch_rendered(

@@ -62,6 +62,10 @@ class HeldEntry(Struct, frozen=True, forbid_unknown_fields=True):
     reconcileAt: str = ""  # noqa: N815 - the field's name in the annotation
 
 
+UNKNOWN_KINDS = "*"
+"""Stands for further kinds that an operator could not read."""
+
+
 class AppliedEntry(Struct, frozen=True, forbid_unknown_fields=True):
     """What was applied, as its annotation writes it."""
 
@@ -71,7 +75,7 @@ class AppliedEntry(Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def group_kinds(self) -> frozenset[GroupKind]:
         """The kinds, whose texts are `Deployment.apps`."""
-        found = (text.partition(".") for text in self.kinds)
+        found = (text.partition(".") for text in self.kinds if text != UNKNOWN_KINDS)
         return frozenset(GroupKind(group, kind) for kind, _, group in found)
 
 

@@ -84,7 +84,8 @@ async def take_unseen_records(reconcile: Reconcile) -> bool | None:
     if record_texts(live) or shown_text(live):
         reconcile.take_parent(replace(reconcile.parent, live=live))
         return True
-    is_new = reconcile.parent.shows_applied and reconcile.cluster.folder_kinds is not None
+    has_folder_kinds = reconcile.cluster.folder_kinds is not None and not reconcile.state.kinds_unknown
+    is_new = reconcile.parent.shows_applied and has_folder_kinds
     return None if is_new and not live.body.get("status") else False
 
 
@@ -186,7 +187,8 @@ async def _shown_or_recorded(reconcile: Reconcile, plan: Plan, records: ParentRe
     once = any(step.manifest is not None and step.manifest.once for step in plan.steps)
     shown = parent.shows_applied and not (others or once)
     if before is None:
-        folder_kinds = cluster.folder_kinds if shown and applied.templates else None
+        applied = replace(applied, incomplete=reconcile.state.kinds_unknown)
+        folder_kinds = cluster.folder_kinds if shown and applied.templates and not applied.incomplete else None
         shown = folder_kinds is not None and await folder_kinds.record(parent.folder.name, applied.kinds)
     elif not shown and shown_text(parent.live):
         # Where it stands, a later process takes lost records for records that never were.
@@ -355,7 +357,9 @@ def _what_was_applied(
     kinds = plan.observed.children.kinds
     absent = {kind for kind in before.kinds - present if kind in kinds and kinds[kind].shown}
     templates = plan.rendered.digest if reconcile.newly_converged else before.templates
-    return replace(before, kinds=before.kinds - absent, templates=templates)
+    found = present if before.incomplete else frozenset()
+    incomplete = before.incomplete and bool(reconcile.state.kinds_unknown or reconcile.state.unseen_kinds)
+    return replace(before, kinds=(before.kinds | found) - absent, templates=templates, incomplete=incomplete)
 
 
 _APPLYING = frozenset({Action.APPLY, Action.UNCHANGED, Action.RECREATE})

@@ -33,6 +33,7 @@ from ssa_operator.objects.json_codec import decoder, pointer_part
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.reconcile.parent_records.formats import (
+    UNKNOWN_KINDS,
     AppliedEntry,
     Entry,
     HeldEntry,
@@ -139,6 +140,8 @@ class AppliedRecord(Struct, frozen=True, kw_only=True):
     """The digest of the template set that was applied completely and rendered all of them, '' if that is unknown."""
     shown: bool = False
     """Whether the status shows it, and not an annotation."""
+    incomplete: bool = False
+    """Whether a former process may have applied other kinds, because the record of the folder could not be read."""
 
     @property
     def text(self) -> str:
@@ -337,7 +340,8 @@ def parent_records_body(parent: LiveObject, records: ParentRecords) -> dict[str,
         numbers = [_replicas_entry(identity, records.replicas[identity]) for identity in sorted(records.replicas)]
         annotations[REPLICAS_ANNOTATION] = encoded_record(numbers)
     if records.applied is not None and not records.applied.shown:
-        applied = {"kinds": sorted(map(str, records.applied.kinds)), "templates": records.applied.templates}
+        kinds = {*map(str, records.applied.kinds), *([UNKNOWN_KINDS] if records.applied.incomplete else ())}
+        applied = {"kinds": sorted(kinds), "templates": records.applied.templates}
         annotations[APPLIED_ANNOTATION] = encoded_record({field: value for field, value in applied.items() if value})
     if records.revision.revision:
         annotations[REVISION_ANNOTATION] = encoded_record({k: v for k, v in asdict(records.revision).items() if v})
@@ -473,7 +477,7 @@ def _decode(texts: tuple[str, ...], has_finalizer: bool, shown: str) -> _Decoded
         held_prune=HeldPrune(held.reconcileAt, frozenset(held.children)) if held is not None else None,
         kept_values=frozenset(entry.identity for entry in kept if entry.names_object),
         replicas={entry.identity: _others_replicas(entry) for entry in numbers if entry.names_object},
-        applied=AppliedRecord(kinds=what.group_kinds, templates=what.templates)
+        applied=AppliedRecord(kinds=what.group_kinds, templates=what.templates, incomplete=UNKNOWN_KINDS in what.kinds)
         if what is not None
         else AppliedRecord.from_text(shown),
         revision=_REVISION.read(revision, problems) or RevisionRecord(""),

@@ -16,6 +16,7 @@ from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.request import Request
 from ssa_operator.kube.api.transport import Response
 from ssa_operator.operator.operator import Operator
+from ssa_operator.reconcile.parent_records import folder_kinds
 from ssa_operator.reconcile.parent_records.rules import APPLIED_ANNOTATION, FOLDER_KINDS
 from tests.operator.harness import (
     ECHOES,
@@ -124,22 +125,24 @@ async def test_templates_that_add_a_kind_record_it_on_each_parent_that_exists(
         await desk.gone(SECRETS, "web-more")
 
 
+KINDS = {
+    "apiGroups": [""],
+    "resources": [MAPS],
+    "resourceNames": [FOLDER_KINDS],
+    "verbs": ["get", "create", "patch"],
+}
+CRDS = {"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"], "verbs": ["*"]}
+
+
 @pytest.mark.parametrize("may_record", [False, True])
 async def test_without_the_permission_to_record_kinds_once_each_parent_has_the_record(
     desk: Desk, options: MakeOptions, tmp_path: Path, templates: Path, *, may_record: bool
 ) -> None:
     only(templates, more=SECRET)
     user = f"limited-{desk.namespace}"
-    kinds = {
-        "apiGroups": [""],
-        "resources": [MAPS],
-        "resourceNames": [FOLDER_KINDS],
-        "verbs": ["get", "create", "patch"],
-    }
     secrets = {"apiGroups": [""], "resources": [SECRETS], "verbs": ["*"]}
-    crds = {"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"], "verbs": ["*"]}
-    await desk.apply(*allowed_everywhere(user, [crds]))
-    await desk.apply(*allowed(user, [*BASICS, secrets, *([kinds] if may_record else [])], "rules"))
+    await desk.apply(*allowed_everywhere(user, [CRDS]))
+    await desk.apply(*allowed(user, [*BASICS, secrets, *([KINDS] if may_record else [])], "rules"))
     async with acting_as(user, desk, tmp_path) as limited, operating(limited, options(templates=templates)):
         await desk.apply(echo("web"), echo("other"))
         for name in ("web", "other"):
@@ -163,3 +166,53 @@ async def test_operators_of_one_folder_add_kinds_and_remove_none(
         assert [await applied(desk, name) for name in parents] == [("ConfigMap",), ("Secret",)]
     found = await desk.read(MAPS, FOLDER_KINDS)
     assert set(found["data"]) == {f"{ECHOES}_ConfigMap", f"{ECHOES}_Secret"}
+
+
+async def test_kinds_that_may_not_be_read_are_unknown_until_an_operator_reads_them(
+    desk: Desk, operate: Operate, cluster: Cluster, options: MakeOptions, tmp_path: Path, templates: Path
+) -> None:
+    only(templates, plain=PLAIN, more=SECRET)
+    async with dying(cluster, options, templates) as died:
+        await desk.apply(echo("web"))
+        await died.wait()
+    only(templates, plain=PLAIN)
+    user = f"limited-{desk.namespace}"
+    # It may not name the ConfigMap of the kinds, which may be written with any other one.
+    maps = {"apiGroups": [""], "resources": [MAPS], "verbs": ["list", "watch", "create", "patch", "delete"]}
+    await desk.apply(*allowed_everywhere(user, [CRDS]))
+    await desk.apply(*allowed(user, [*BASICS, maps], "rules"))
+    async with acting_as(user, desk, tmp_path) as limited, operating(limited, options(templates=templates)):
+        parent = await desk.ready(ECHOES, "web")
+        assert "ConfigMap" in parent["metadata"]["annotations"][APPLIED_ANNOTATION]
+        assert await desk.find(SECRETS, "web-more") is not None
+    async with operate(templates=templates):
+        await desk.gone(SECRETS, "web-more")
+        await desk.until(ECHOES, "web", lambda body: "*" not in body["metadata"]["annotations"][APPLIED_ANNOTATION])
+
+
+async def test_a_parent_that_is_created_after_the_start_does_not_wait_for_kinds_of_former_templates(
+    desk: Desk,
+    operate: Operate,
+    options: MakeOptions,
+    tmp_path: Path,
+    templates: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    only(templates, plain=PLAIN, more=SECRET)
+    async with operate(templates=templates):
+        await desk.apply(echo("web"))
+        assert "Secret" in await applied(desk)
+        await desk.delete("echo", "web")
+        await desk.gone(ECHOES, "web")
+    monkeypatch.setattr(folder_kinds, "SKEW", -3600)
+    only(templates, plain=PLAIN, other=map_template("other", x="1"))
+    user = f"limited-{desk.namespace}"
+    maps = {"apiGroups": [""], "resources": [MAPS], "verbs": ["*"]}
+    await desk.apply(*allowed_everywhere(user, [CRDS]))
+    await desk.apply(*allowed(user, [*BASICS, maps], "rules"))
+    async with acting_as(user, desk, tmp_path) as limited, operating(limited, options(templates=templates)) as running:
+        await desk.apply(echo("later"))
+        await desk.ready(ECHOES, "later")
+        await desk.read(MAPS, "later-other")
+        running.remove(f"{ECHOES}/other.yaml.j2")
+        await desk.gone(MAPS, "later-other")
