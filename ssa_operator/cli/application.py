@@ -9,7 +9,6 @@ Promises:
 - Every error is one line on standard error, never a traceback. `--debug` adds the traceback, without the messages of
   unexpected errors, because these may quote a Secret.
 - If standard output or a file can't be written, for example because the disk is full, the line has the system's reason.
-- An argument that names an object, `--namespace` and `--context` are completed from the cluster and the kubeconfig.
 """
 
 from __future__ import annotations
@@ -20,19 +19,21 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
-# typer 0.28 contains its own copy of click. Only this module imports names from it.
-from typer._click import Command as BareCommand
-from typer._click import Context, HelpFormatter, Parameter
-from typer._click.exceptions import ClickException, NoArgsIsHelpError, NoSuchOption, UsageError
+# typer 0.28 contains its own copy of click, whose errors have no public name.
+from typer._click.exceptions import NoArgsIsHelpError, NoSuchOption, UsageError
 from typer.core import TyperCommand, TyperGroup
 
 from ssa_operator.cli.topics import REFERENCE, TOPICS
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.streams import UNWRITABLE, CommandError
+
+if TYPE_CHECKING:
+    from typer._click import Command as BareCommand
+    from typer._click import Context, HelpFormatter
 
 DEBUG = "SSA_OPERATOR_DEBUG"
 """Whether an error prints its traceback, as with `--debug`."""
@@ -68,10 +69,6 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class Group(TyperGroup):
     """A command with subcommands."""
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        _add_completion(self.params)
-
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         match args:
             case ["help", topic] if ctx.parent is None and topic in REFERENCE:
@@ -96,13 +93,6 @@ class Group(TyperGroup):
                 error.message = f"No such command {args[0]!r}; {hint}."
             raise
 
-    def _main_shell_completion(self, *arguments: Any, **settings: Any) -> None:
-        if any(name.endswith("_COMPLETE") for name in os.environ):
-            from ssa_operator.cli import shell_completion
-
-            shell_completion.register()
-        super()._main_shell_completion(*arguments, **settings)
-
     def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
         _format_parameters(self, ctx, formatter)
         self.format_commands(ctx, formatter)
@@ -125,7 +115,6 @@ class Command(TyperCommand):
 
     def __init__(self, name: str | None, **settings: Any) -> None:
         super().__init__(name, **settings)
-        _add_completion(self.params)
         for each in self.params:
             long = next((option for option in each.opts if option.startswith("--")), None)
             if long is not None:
@@ -214,42 +203,18 @@ def _format_epilog(command: BareCommand, ctx: Context, formatter: HelpFormatter)
                 formatter.write_text(line.replace("ssa-operator ", f"{name} "))
 
 
-def _add_completion(parameters: Iterable[Parameter]) -> None:
-    """Complete the values of some parameters, unless their own declaration completes them."""
-    for each in parameters:
-        complete = _completion(each)
-        if complete is not None and each._custom_shell_complete is None:  # noqa: SLF001 - typer sets it at creation only
-            each._custom_shell_complete = complete  # noqa: SLF001
-
-
-Complete = Callable[[Context, Parameter, str], list[Any]]
-
-
-def _completion(parameter: Parameter) -> Complete | None:
-    if parameter.param_type_name == "argument":
-        return _completed_by("objects") if "KIND" in (parameter.metavar or "") else None
-    by_name = {"namespace": "namespaces", "context": "contexts"}
-    return _completed_by(by_name[parameter.name]) if parameter.name in by_name else None
-
-
-def _completed_by(name: str) -> Complete:
-    """A function of `shell_completion`, which a command that runs doesn't import."""
-
-    def complete(ctx: Context, parameter: Parameter, incomplete: str) -> list[Any]:
-        from ssa_operator.cli import shell_completion
-
-        return getattr(shell_completion, name)(ctx, parameter, incomplete)  # type: ignore[no-any-return]
-
-    return complete
-
-
 def run(application: typer.Typer) -> None:
     """Run the command line of this process, and end the process with the command's exit code."""
     name = program()
     streams.guard_standard_output()
     try:
         try:
-            code = application(prog_name=name, standalone_mode=False)
+            root = typer.main.get_command(application)
+            if any(each.endswith("_COMPLETE") for each in os.environ):
+                from ssa_operator.cli import shell_completion
+
+                shell_completion.register()
+            code = root(prog_name=name, standalone_mode=False)
         finally:
             streams.flush()
     except CommandError as error:
@@ -260,7 +225,7 @@ def run(application: typer.Typer) -> None:
     except UsageError as error:
         command = error.ctx.command_path if error.ctx is not None else name
         _fail(f"{command}: {_usage(error)} See {command} --help.", error.exit_code, error)
-    except ClickException as error:
+    except typer.TyperException as error:
         _fail(f"{name}: {_one_line(error.format_message())}", error.exit_code, error)
     except typer.Abort:
         sys.exit(INTERRUPTED)
@@ -340,7 +305,7 @@ def _write_traceback(error: BaseException | None) -> None:
     import traceback
 
     while error is not None:
-        shown = str(error) if isinstance(error, CommandError | ClickException) else "(message not shown)"
+        shown = str(error) if isinstance(error, CommandError | typer.TyperException) else "(message not shown)"
         frames = "".join(traceback.format_tb(error.__traceback__))
         streams.error(f"Traceback (most recent call last):\n{frames}{type(error).__name__}: {shown}\n\n")
         error = error.__cause__ or error.__context__

@@ -10,130 +10,93 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-_SEE = "write status for all parents, tree KIND/NAME for one, and kubectl get for other objects"
-_WHY = "write tree KIND/NAME for the objects below a parent, or blame KIND/NAME for who wrote their fields"
-_CHECK = "write check, which finds what is wrong with templates and CRDs"
-_RENDER = "write render FILE, which prints the manifests of a parent without a cluster"
-_NEW = "write new KIND --group GROUP, or new --from-manifests FILE for manifests and rendered charts"
-_INSTALL = "write crds apply for the CRDs, run for the operator, and apply FILE for a parent"
-_CHANGE = "write diff FILE or plan to see what a change does, and apply FILE to make it"
-_DELETE = "write kubectl delete KIND/NAME for the parent; Kubernetes and the operator delete its children"
-_LOGS = (
-    "run and dev print the operator's log; write kubectl logs for that of a pod, and status for the operator's report"
-)
-_DEV = "write dev, which runs a local cluster and the operator, and reloads changed templates"
-_PREVIEW = "write diff FILE for one parent, or plan for all live parents; neither changes anything"
-_CASES = "write test, which runs the golden cases; capture KIND/NAME saves a live parent as one"
-_ROLES = "write rbac for the operator's roles; rbac --check lists the missing permissions"
+
+def _by_word(texts: Mapping[str, str]) -> Mapping[str, str]:
+    """The text of each word; a key has several words, and `{}` in a text stands for the word."""
+    return {word: text.format(word) for words, text in texts.items() for word in words.split()}
+
+
 _RECONCILE = "write apply FILE, or annotate the parent: kubectl annotate KIND/NAME ssa-operator.dev/reconcile-at=now"
-_SUSPEND = "annotate the parent: kubectl annotate KIND/NAME ssa-operator.dev/suspend=true, and suspend- to resume it"
-_EDIT = "the parents are objects of Kubernetes: write kubectl {} KIND/NAME"
-_POD = "ssa-operator has no part in pods: write kubectl {}"
 
-_MEANINGS: Mapping[str, tuple[str, ...]] = {
-    _SEE: ("get", "list", "ls", "ps", "all", "parents", "resources", "show"),
-    "write tree KIND/NAME for an object and all below it; the Events of the operator are in kubectl describe": (
-        "describe",
-        "inspect",
-        "events",
-        "event",
+COMMANDS = _by_word(
+    {
+        "get list ls ps": "write status for all parents, tree KIND/NAME for one, and kubectl get for other objects",
+        "describe inspect": "write tree KIND/NAME for an object and all below it, and kubectl describe for its Events",
+        "why trace owner": "write blame KIND/NAME for who wrote the fields of a parent's objects",
+        "lint validate verify kubeconform doctor": "write check, which finds what is wrong with templates and CRDs",
+        "explain": "write check --explain CODE for a finding, or kubectl explain KIND for the fields of a kind",
+        "fix fmt format": "write check --fix",
+        "template manifest build generate": "write render FILE, which prints a parent's manifests without a cluster",
+        "init create scaffold": "write new KIND --group GROUP, or new --from-manifests FILE for manifests and charts",
+        "install deploy setup": "write crds apply for the CRDs, run for the operator, and apply FILE for a parent",
+        "upgrade update set replace": "write diff FILE or plan to see what a change does, and apply FILE to make it",
+        "delete rm remove uninstall destroy": "write kubectl delete KIND/NAME for the parent; its children go with it",
+        "logs log tail": "run and dev print the operator's log; write kubectl logs for that of a pod",
+        "up start serve watch": "write dev, which runs a local cluster and the operator, and reloads changed templates",
+        "down stop": "write cluster stop, which removes the local cluster; Ctrl-C stops run and dev",
+        "preview dry-run": "write diff FILE for one parent, or plan for all live parents; neither changes anything",
+        "tests unittest": "write test, which runs the golden cases; capture KIND/NAME saves a live parent as one",
+        "auth can-i roles": "write rbac for the operator's roles; rbac --check lists the missing permissions",
+        "sync reconcile refresh restart": _RECONCILE,
+        "suspend pause resume": "write kubectl annotate KIND/NAME ssa-operator.dev/suspend=true, or suspend- to resume",
+        "wait": "write crds wait for CRDs; apply FILE waits until its parents are ready",
+        "kind minikube kubeconfig config": "write cluster start, cluster stop or cluster kubeconfig",
+        "completion": "write ssa-operator --install-completion",
+        "rollback undo history": "write rollout undo FOLDER or rollout history FOLDER; without rollouts, use git",
+        "env": "set the environment variables SSA_OPERATOR_<OPTION>; each command's help names them",
+        "edit patch scale label annotate": "the parents are objects of Kubernetes: write kubectl {} KIND/NAME",
+        "exec port-forward attach cp top debug": "ssa-operator has no part in pods: write kubectl {}",
+    }
+)
+
+SUBCOMMANDS = {
+    "cluster": _by_word(
+        {
+            "create up run": "write cluster start",
+            "delete down rm destroy": "write cluster stop",
+            "get list ls": "write cluster status --name NAME",
+            "config env": "write cluster kubeconfig",
+        }
     ),
-    _WHY: ("why", "trace", "owner", "owners", "managed-fields", "annotate-fields"),
-    _CHECK: ("lint", "validate", "verify", "vet", "kubeconform", "kubeval", "doctor"),
-    "write check --explain CODE for a finding, or kubectl explain KIND for the fields of a kind": ("explain",),
-    "write check --fix": ("fix", "fmt", "format"),
-    _RENDER: ("template", "manifest", "manifests", "build", "kustomize", "generate", "synth", "eval", "print"),
-    _NEW: ("init", "create", "scaffold", "add", "make", "bootstrap", "import"),
-    _INSTALL: ("install", "deploy", "setup"),
-    _CHANGE: ("upgrade", "update", "set", "replace", "patch-templates"),
-    _DELETE: ("delete", "del", "rm", "remove", "uninstall", "destroy", "prune"),
-    _LOGS: ("logs", "log", "tail"),
-    _DEV: ("up", "start", "serve", "watch", "develop", "ci"),
-    "write cluster stop, which removes the local cluster; Ctrl-C stops run and dev": ("down", "stop", "kill"),
-    _PREVIEW: ("preview", "dry-run", "dryrun", "compare", "changes"),
-    _CASES: ("tests", "unittest", "snapshot", "record", "save"),
-    _ROLES: ("auth", "can-i", "roles", "role", "permissions", "policy"),
-    _RECONCILE: ("sync", "reconcile", "refresh", "resync", "restart"),
-    _SUSPEND: ("suspend", "pause", "resume", "unsuspend"),
-    "write crds wait for CRDs; apply FILE waits until its parents are ready": ("wait",),
-    "write crds apply or crds wait": ("crd", "customresourcedefinitions"),
-    "write cluster start, cluster stop or cluster kubeconfig": ("kind", "minikube", "kubeconfig", "config", "context"),
-    "write graph KIND or graph FILE": ("deps", "dependencies", "dot", "diagram"),
-    "write ssa-operator --install-completion": ("completion", "completions"),
-    "write rollout undo FOLDER or rollout history FOLDER for a folder with the setting rollout; else git log shows the "
-    "history of templates, and plan what a change would do": (
-        "rollback",
-        "undo",
-        "history",
-        "revert",
+    "rollout": _by_word({"restart": _RECONCILE, "rollback revert abort": "write rollout undo FOLDER"}),
+    "crds": _by_word(
+        {
+            "install create update upgrade": "write crds apply",
+            "get list ls": "write kubectl get crds, or crds wait NAME",
+            "delete rm uninstall": "write kubectl delete crd NAME, which deletes its objects, too",
+            "check validate lint": "write check, which checks the CRDs with the templates",
+        }
     ),
-    "set the environment variables SSA_OPERATOR_<OPTION>; each command's help names them": ("env", "settings"),
-}
-
-_OF_KUBECTL: Mapping[str, tuple[str, ...]] = {
-    _EDIT: ("edit", "patch", "scale", "label", "annotate"),
-    _POD: ("exec", "port-forward", "attach", "cp", "top", "debug", "drain", "cordon", "proxy"),
-}
-"""Commands of kubectl, which do the same for parents and children."""
-
-COMMANDS: Mapping[str, str] = {word: text for text, words in _MEANINGS.items() for word in words} | {
-    word: text.format(word) for text, words in _OF_KUBECTL.items() for word in words
-}
-
-SUBCOMMANDS: Mapping[str, Mapping[str, str]] = {
-    "cluster": {
-        **dict.fromkeys(("create", "up", "run", "new", "init"), "write cluster start"),
-        **dict.fromkeys(("delete", "down", "rm", "remove", "destroy", "kill"), "write cluster stop"),
-        **dict.fromkeys(("get", "list", "ls", "info", "describe"), "write cluster status --name NAME"),
-        **dict.fromkeys(("config", "env", "context"), "write cluster kubeconfig"),
-    },
-    "rollout": {"restart": _RECONCILE, **dict.fromkeys(("rollback", "revert", "abort"), "write rollout undo FOLDER")},
-    "crds": {
-        **dict.fromkeys(("install", "create", "update", "upgrade", "replace"), "write crds apply"),
-        **dict.fromkeys(("get", "list", "ls", "describe"), "write kubectl get crds, or crds wait NAME"),
-        **dict.fromkeys(("delete", "rm", "uninstall"), "write kubectl delete crd NAME, which deletes its objects, too"),
-        **dict.fromkeys(("check", "validate", "lint"), "write check, which checks the CRDs with the templates"),
-    },
 }
 
 OPTIONS: Mapping[str, Mapping[str, str]] = {
-    "--values": dict.fromkeys(
-        ("--set", "--set-string", "--set-file", "--set-json", "--value"),
-        "write --values FILE for settings of the installation; a field of the parent is set in its own file",
-    ),
-    "--filename": {"--file": "write --filename, or -f"},
+    "--values": _by_word({"--set --set-string --set-file": "write --values FILE for settings of the installation"}),
+    "--filename": _by_word({"--file": "write --filename, or -f"}),
     "--output": {"--format": "write --output", "--json": "write --output json", "--yaml": "write --output yaml"},
-    "--watch": {"--follow": "write --watch"},
-    "--all-namespaces": {"--all": "write --all-namespaces, or -A"},
-    "--context": dict.fromkeys(("--kube-context", "--cluster"), "write --context"),
-    "--selector": dict.fromkeys(("--label", "--labels", "--label-selector"), "write --selector"),
-    "--templates": dict.fromkeys(("--chart", "--template", "--dir", "--path", "--folder"), "write --templates"),
-    "--listen": dict.fromkeys(("--port", "--address", "--bind"), "write --listen HOST:PORT"),
-    "--log-level": dict.fromkeys(("--verbose", "-v", "--debug"), "write --log-level debug"),
-    "--impersonate": dict.fromkeys(("--as", "--service-account"), "write --impersonate NAME"),
-    "--leader-elect": dict.fromkeys(("--leader-election", "--enable-leader-election"), "write --leader-elect"),
-    "--kubeconfig": dict.fromkeys(("--server", "--token", "--user"), "write --kubeconfig FILE"),
-    "--fix": dict.fromkeys(("--autocorrect", "--write"), "write --fix"),
+    "--watch": _by_word({"--follow": "write --watch"}),
+    "--all-namespaces": _by_word({"--all": "write --all-namespaces, or -A"}),
+    "--context": _by_word({"--kube-context --cluster": "write --context"}),
+    "--selector": _by_word({"--label --labels": "write --selector"}),
+    "--templates": _by_word({"--chart --dir --path": "write --templates"}),
+    "--listen": _by_word({"--port --address": "write --listen HOST:PORT"}),
+    "--log-level": _by_word({"--verbose -v --debug": "write --log-level debug"}),
+    "--impersonate": _by_word({"--as --service-account": "write --impersonate NAME"}),
 }
 """Options of other tools that one of ours replaces, by ours."""
 
-_REMARKS: Mapping[str, str] = {
-    **dict.fromkeys(
-        ("--dry-run", "--dryrun", "--whatif"), "write the command diff or plan, which change nothing in the cluster"
-    ),
-    **dict.fromkeys(("--wait", "--atomic"), "apply always waits until its parents are ready, for --timeout seconds"),
-    **dict.fromkeys(
-        ("--server-side", "--force-conflicts", "--force"), "every apply is server-side, and owns its fields"
-    ),
-    "--field-manager": "the field manager is always ssa-operator",
-    **dict.fromkeys(("--all-namespaces", "-A"), "without -n the command has no other namespaces to show; leave it out"),
-    **dict.fromkeys(("--verbose", "-v", "--debug"), "write ssa-operator --debug COMMAND for the traceback of an error"),
-    **dict.fromkeys(("--no-color", "--no-colour", "--color", "--colour"), "set NO_COLOR=1 for output without colours"),
-    **dict.fromkeys(("--quiet", "-q"), "write > /dev/null; errors go to standard error"),
-    "--create-namespace": "write kubectl create namespace NAME first",
-    "--recursive": "a folder stands for the YAML files in it; name each folder",
-    "-R": "a folder stands for the YAML files in it; name each folder",
-}
+_REMARKS = _by_word(
+    {
+        "--dry-run": "write the command diff or plan, which change nothing in the cluster",
+        "--wait --atomic": "apply always waits until its parents are ready, for --timeout seconds",
+        "--server-side --force-conflicts --force": "every apply is server-side, and owns its fields",
+        "--field-manager": "the field manager is always ssa-operator",
+        "--all-namespaces -A": "without -n the command has no other namespaces to show; leave it out",
+        "--verbose -v --debug": "write ssa-operator --debug COMMAND for the traceback of an error",
+        "--no-color --color": "set NO_COLOR=1 for output without colours",
+        "--create-namespace": "write kubectl create namespace NAME first",
+        "--recursive -R": "a folder stands for the YAML files in it; name each folder",
+    }
+)
 """Options of other tools without one of ours."""
 
 

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from ssa_operator.cli.completed_names import contexts, namespaces
 from ssa_operator.operator.process.option_values import timeout_of
 from ssa_operator.operator.process.streams import ListFormat, LogFormat, LogLevel, OutputFormat
 
@@ -29,7 +30,10 @@ Impersonate = Annotated[
         "Default: with the operator's own.",
     ),
 ]
-Context = Annotated[str | None, typer.Option(help="Use this context of the kubeconfig. Default: the current context.")]
+Context = Annotated[
+    str | None,
+    typer.Option(help="Use this context of the kubeconfig. Default: the current context.", autocompletion=contexts),
+]
 Templates = Annotated[list[Path], typer.Option(help="Folder with one template folder for each resource (repeatable).")]
 TEMPLATES = [Path("templates")]
 Values = Annotated[
@@ -80,12 +84,20 @@ APIServerOption = Annotated[
 ]
 WatchedNamespaces = Annotated[
     list[str] | None,
-    typer.Option("--namespace", "-n", help="Watch only this namespace (repeatable). Default: all namespaces."),
+    typer.Option(
+        "--namespace",
+        "-n",
+        help="Watch only this namespace (repeatable). Default: all namespaces.",
+        autocompletion=namespaces,
+    ),
 ]
 ShownNamespaces = Annotated[
     list[str] | None,
     typer.Option(
-        "--namespace", "-n", help="Show only parents in this namespace (repeatable). Default: all namespaces."
+        "--namespace",
+        "-n",
+        help="Show only parents in this namespace (repeatable). Default: all namespaces.",
+        autocompletion=namespaces,
     ),
 ]
 Namespace = Annotated[
@@ -94,6 +106,7 @@ Namespace = Annotated[
         "--namespace",
         "-n",
         help="Namespace of objects that name none. Default: the namespace of the kubeconfig's context.",
+        autocompletion=namespaces,
     ),
 ]
 AllNamespaces = Annotated[

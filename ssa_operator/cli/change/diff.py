@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ssa_operator.cli.completed_names import objects
 from ssa_operator.cli.shared_options import (
     TEMPLATES,
     Context,
@@ -41,6 +42,7 @@ def diff(
         list[str] | None,
         typer.Argument(
             metavar="FILE...|KIND/NAME...",
+            autocompletion=objects,
             help="Files or folders with parents (- is standard input), or parents in the cluster.",
         ),
     ] = None,

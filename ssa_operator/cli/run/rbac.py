@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ssa_operator.cli.completed_names import namespaces
 from ssa_operator.cli.shared_options import (
     TEMPLATES,
     AdmissionService,
@@ -28,6 +29,7 @@ LimitedNamespaces = Annotated[
         "--namespace",
         "-n",
         help="The operator watches only this namespace (repeatable); each gets a Role. Default: all namespaces.",
+        autocompletion=namespaces,
     ),
 ]
 

@@ -14,6 +14,7 @@ from typing import Annotated
 
 import typer
 
+from ssa_operator.cli.completed_names import objects
 from ssa_operator.cli.shared_options import TEMPLATES, Context, Kubeconfig, Namespace, Templates, Values
 from ssa_operator.operator.process.option_values import check_folders, installation_of, namespace_of
 from ssa_operator.operator.process.streams import CommandError
@@ -35,6 +36,7 @@ def blame(
         list[str],
         typer.Argument(
             metavar="KIND/NAME [KIND/NAME]",
+            autocompletion=objects,
             help="A parent and one of its children, or one of them. Default: all children.",
         ),
     ],

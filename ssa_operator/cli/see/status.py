@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ssa_operator.cli.completed_names import objects
 from ssa_operator.cli.shared_options import (
     TEMPLATES,
     AllNamespaces,
@@ -48,6 +49,7 @@ def status(
         list[str] | None,
         typer.Argument(
             metavar="[KIND[/NAME]]...",
+            autocompletion=objects,
             help="Show only these parents; KIND NAME is allowed, too. Default: all parents of all template folders.",
         ),
     ] = None,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ssa_operator.cli.completed_names import objects
 from ssa_operator.cli.shared_options import (
     TEMPLATES,
     AllNamespaces,
@@ -38,6 +39,7 @@ def tree(
         list[str] | None,
         typer.Argument(
             metavar="[KIND[/NAME]]",
+            autocompletion=objects,
             help="The object; KIND NAME is allowed, too. Default: all parents, those of --namespace if it is given.",
         ),
     ] = None,

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from ssa_operator.cli.completed_names import objects
 from ssa_operator.cli.shared_options import TEMPLATES, Context, CrdsOfTemplates, Kubeconfig, Namespace, Templates
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.option_values import check_folders, namespace_of
@@ -22,7 +23,7 @@ EXAMPLE = "ssa-operator capture echo/hello --case two-replicas"
 
 
 def capture(
-    parent: Annotated[list[str], typer.Argument(metavar="KIND/NAME", help="The live parent.")],
+    parent: Annotated[list[str], typer.Argument(metavar="KIND/NAME", autocompletion=objects, help="The live parent.")],
     case: Annotated[str, typer.Option(metavar="NAME", help="Name of the case. Default: that of the parent.")] = "",
     templates: Templates = TEMPLATES,
     crds: CrdsOfTemplates = None,

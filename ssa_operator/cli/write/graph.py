@@ -14,6 +14,7 @@ from typing import Annotated
 
 import typer
 
+from ssa_operator.cli.completed_names import objects
 from ssa_operator.cli.shared_options import (
     TEMPLATES,
     Context,
@@ -48,7 +49,9 @@ def graph(
     what: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="KIND|FILE|KIND/NAME", help="A kind, a file with a parent (- is standard input), or a live parent."
+            metavar="KIND|FILE|KIND/NAME",
+            autocompletion=objects,
+            help="A kind, a file with a parent (- is standard input), or a live parent.",
         ),
     ] = None,
     filename: Filename = None,

@@ -14,19 +14,11 @@ import typer
 from ssa_operator.cli.shared_options import TEMPLATES, OutputOption
 from ssa_operator.operator.process.streams import CommandError, OutputFormat
 
-
-def _no_kinds() -> list[str]:
-    """A new kind is none of the cluster's, so completion suggests nothing."""
-    return []
-
-
 EXAMPLE = "ssa-operator new WebSite --group example.com --field replicas:int=2 --field host:string!"
 
 
 def new(
-    kind: Annotated[
-        str, typer.Argument(metavar="KIND", help="Kind of the new resource, as in WebSite.", autocompletion=_no_kinds)
-    ],
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="Kind of the new resource, as in WebSite.")],
     group: Annotated[
         str, typer.Option(help="API group of the resource, as in example.com. An example or a CRD may name it instead.")
     ] = "",

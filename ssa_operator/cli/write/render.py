@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ssa_operator.cli.completed_names import namespaces, objects
 from ssa_operator.cli.shared_options import (
     TEMPLATES,
     Context,
@@ -48,6 +49,7 @@ def render(
         list[str] | None,
         typer.Argument(
             metavar="FILE...|KIND/NAME...",
+            autocompletion=objects,
             help="Files or folders with parents (- is standard input), or parents in the cluster, which imply --live.",
         ),
     ] = None,
@@ -80,6 +82,7 @@ def render(
             "--namespace",
             "-n",
             help="Namespace of parents without one. Default: default, with --live that of the kubeconfig's context.",
+            autocompletion=namespaces,
         ),
     ] = "",
     output: OutputOption = OutputFormat.YAML,
