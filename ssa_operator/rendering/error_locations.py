@@ -107,6 +107,8 @@ def _message(error: Exception, variables: Mapping[str, Any], schema: Mapping[str
 def _missing_field(error: MissingFieldError, variables: Mapping[str, Any], schema: Mapping[str, Any] | None) -> str:
     if error.hint:
         return error.hint
+    if not error.path:
+        return "null can't name a field or an item"
     if error.owner is missing:
         return _undefined_name(str(error.path[0]), variables, schema)
     if error.owner is None or isinstance(error.owner, (str, int, float)):

@@ -64,6 +64,7 @@ def fault(expression: str) -> str:
         ("{spec.l: 1}", "a list can't be a key or a unique item"),
         ("spec.l[spec.m]", "a mapping can't name a field or an item"),
         ("spec.m[child('Service', 's').spec.ports]", "a list can't name a field or an item"),
+        ("spec.m[spec.none]", "null can't name a field or an item"),
         ("spec.l['a':]", "a position must be a whole number"),
         ("range(spec.s)", "a string is not a whole number"),
         ("dict([1])", "a mapping can be made of a mapping, or of a list of pairs"),
