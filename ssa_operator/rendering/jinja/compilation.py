@@ -22,6 +22,7 @@ from jinja2.parser import Parser
 
 from ssa_operator.rendering.jinja.tags import check_loop, return_value
 from ssa_operator.rendering.values.limits import INTEGER_BITS
+from ssa_operator.rendering.values.python_errors import reword
 
 DEPTH_LIMIT = 100
 """Levels of nesting of an expression or of tags."""
@@ -47,10 +48,10 @@ class NestingError(TemplateSyntaxError):
 _TOO_LARGE = f"a number of more than {INTEGER_BITS} bits is too large"
 
 _WORDS = (
-    ("'break' outside loop", "{% break %} is outside of a loop"),
-    ("'continue' not properly in loop", "{% continue %} is outside of a loop"),
-    ("keyword argument repeated: (.+)", r"the argument \1 is given twice"),
-    ("duplicate argument 'l_[0-9]+_([^']+)'", r"the argument \1 is there twice"),
+    ("'break' outside loop", "{{% break %}} is outside of a loop"),
+    ("'continue' not properly in loop", "{{% continue %}} is outside of a loop"),
+    ("keyword argument repeated: (.+)", "the argument {1} is given twice"),
+    ("duplicate argument 'l_[0-9]+_([^']+)'", "the argument {1} is there twice"),
 )
 """Python's messages about code that Jinja generated, and the messages for authors."""
 
@@ -112,12 +113,8 @@ def compiling(code: str) -> Iterator[None]:
     except SyntaxError as error:
         if re.search(_DEEP_CODE, error.msg):
             raise NestingError(_line(code, error.lineno)) from None
-        message = next(
-            (found.expand(words) for pattern, words in _WORDS if (found := re.search(pattern, error.msg))), ""
-        )
-        raise TemplateSyntaxError(
-            message or f"the template can't be compiled: {error.msg}", _line(code, error.lineno)
-        ) from None
+        message = reword(error.msg, _WORDS) or f"the template can't be compiled: {error.msg}"
+        raise TemplateSyntaxError(message, _line(code, error.lineno)) from None
     except (RecursionError, MemoryError):
         raise NestingError(1) from None
 

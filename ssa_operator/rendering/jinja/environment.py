@@ -26,7 +26,6 @@ from jinja2.visitor import NodeTransformer
 
 from ssa_operator.rendering.jinja import compilation
 from ssa_operator.rendering.jinja.compilation import ATTEMPT, CodeGenerator
-from ssa_operator.rendering.jinja.do_tag import DoTag
 from ssa_operator.rendering.jinja.filters import FILTERS, PLACING, TESTS, text_as_string
 from ssa_operator.rendering.jinja.functions import (
     ACCEPTS_TRACKED,
@@ -48,7 +47,7 @@ from ssa_operator.rendering.jinja.method_calls import (
     checked_pairs,
     percent_format,
 )
-from ssa_operator.rendering.jinja.tags import ReturnTag
+from ssa_operator.rendering.jinja.tags import DoTag, ReturnTag
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.limits import LimitError
 from ssa_operator.rendering.values.manifest_values import (

@@ -49,11 +49,6 @@ _RENAMED_FILTERS: Mapping[str, str] = {
 _NOT_SAME = frozenset({"combine", "mergeOverwrite", "regexReplaceAll", "squote", "to_nice_json"})
 """Filters whose namesake here takes other arguments, or gives another text."""
 
-_QUOTE = (
-    "no value can become YAML syntax, so quote is not needed; `{{ x }}` keeps the type of x, and `{{ x | string }}` is "
-    "always a string"
-)
-
 _FILTERS: Mapping[str, str] = {
     "bool": "a value keeps its type; compare with == 'true' if it is a string",
     "coalesce": "write a | default(b) | default(c)",
@@ -66,7 +61,8 @@ _FILTERS: Mapping[str, str] = {
     "mandatory": "call required(value, 'message')",
     "nindent": "write `key: {{ value }}`: a whole value keeps its structure at any depth; text in a block takes indent",
     "now": "templates have no clock, because a render must always be the same; expired('1h') is the age of the parent",
-    "quote": _QUOTE,
+    "quote": "no value can become YAML syntax, so quote is not needed; `{{ x }}` keeps the type of x, and "
+    "`{{ x | string }}` is always a string",
     "randAlphaNum": "call generated(length), which is drawn once and kept",
     "required": "call required(value, 'message')",
     "ternary": "write `a if condition else b`",
@@ -77,7 +73,11 @@ _FILTERS: Mapping[str, str] = {
 }
 """Filters of Helm, Sprig and Ansible without a namesake that does the same."""
 
+_BOTH = ("coalesce", "hasKey", "include", "nindent", "now", "quote", "randAlphaNum", "ternary", "tpl")
+"""Names that other languages have as filters and as functions."""
+
 _NAMES: Mapping[str, str] = {
+    **{name: _FILTERS[name] for name in _BOTH},
     "Capabilities": "use api_available(apiVersion, kind) and kubernetes_version",
     "Chart": "a folder of templates is no chart; the version of the operator is operator.version",
     "Files": "use read_file('name') and read_files('*.json')",
@@ -90,20 +90,11 @@ _NAMES: Mapping[str, str] = {
     "nil": "write none",
     "end": "end a block with {% endif %}, {% endfor %} or {% endmacro %}",
     "env": "templates have no environment; use spec, or values for the settings of the installation",
-    "now": _FILTERS["now"],
     "printf": "write '%s-%s' | format(a, b), or a ~ '-' ~ b",
-    "include": _FILTERS["include"],
-    "tpl": _FILTERS["tpl"],
-    "quote": _QUOTE,
     "toYaml": "write value | to_yaml",
     "toJson": "write value | tojson",
     "list": "write [a, b]",
-    "hasKey": _FILTERS["hasKey"],
-    "ternary": _FILTERS["ternary"],
-    "coalesce": _FILTERS["coalesce"],
     "default": "write value | default(other)",
-    "randAlphaNum": _FILTERS["randAlphaNum"],
-    "nindent": _FILTERS["nindent"],
     "indent": "write text | indent(4)",
 }
 """Functions and variables of Helm, Sprig and Ansible."""
@@ -167,20 +158,20 @@ _REPLACEMENTS: tuple[tuple[str, str], ...] = (
     (r"\{\{-?\s*(?:else|end)\s*-?\}\}", "write {% else %}, and {% endif %} or {% endfor %}"),
     (r"\{\{-?\s*range\b", "write {% for item in list %}, or {% for key, value in mapping | items %}"),
     (r"\{\{-?\s*define\b", "write a macro: {% macro name(argument) %}, in a file whose name begins with _"),
-    (r"\{\{-?\s*(?:include|template)\s+\"", suggest_name("include", ()).text),
-    (r"\{\{-?\s*tpl\b", suggest_name("tpl", ()).text),
+    (r"\{\{-?\s*(?:include|template)\s+\"", _NAMES["include"]),
+    (r"\{\{-?\s*tpl\b", _NAMES["tpl"]),
     (r"\{\{-?\s*\$\w*\s*:?=", "write {% set name = value %}"),
-    (r"\{\{[^{}]*?[\s(]\.Values\b|\{\{-?\.Values\b", suggest_name("Values", ()).text),
-    (r"\{\{[^{}]*?[\s(]\.Release\b|\{\{-?\.Release\b", suggest_name("Release", ()).text),
-    (r"\{\{[^{}]*?[\s(]\.Chart\b|\{\{-?\.Chart\b", suggest_name("Chart", ()).text),
-    (r"\{\{[^{}]*?[\s(]\.Files\b|\{\{-?\.Files\b", suggest_name("Files", ()).text),
-    (r"\{\{[^{}]*?[\s(]\.Capabilities\b|\{\{-?\.Capabilities\b", suggest_name("Capabilities", ()).text),
-    (r"\{\{-?\s*quote\b", suggest_name("quote", ()).text),
+    (r"\{\{[^{}]*?[\s(]\.Values\b|\{\{-?\.Values\b", _NAMES["Values"]),
+    (r"\{\{[^{}]*?[\s(]\.Release\b|\{\{-?\.Release\b", _NAMES["Release"]),
+    (r"\{\{[^{}]*?[\s(]\.Chart\b|\{\{-?\.Chart\b", _NAMES["Chart"]),
+    (r"\{\{[^{}]*?[\s(]\.Files\b|\{\{-?\.Files\b", _NAMES["Files"]),
+    (r"\{\{[^{}]*?[\s(]\.Capabilities\b|\{\{-?\.Capabilities\b", _NAMES["Capabilities"]),
+    (r"\{\{-?\s*quote\b", _NAMES["quote"]),
     (r"\{\{[^{}]*?\blookup\s+[\"$.]", "call lookup(apiVersion, kind, name, namespace='...')"),
-    (r"\{\{[^{}]*?\bprintf\s+\"", suggest_name("printf", ()).text),
-    (r"\{\{-?\s*default\s+[\"'\w]", suggest_name("default", ()).text),
-    (r"\{\{-?\s*toYaml\s+\S", suggest_name("toYaml", ()).text),
-    (r"\{\{-?\s*toJson\s+\S", suggest_name("toJson", ()).text),
+    (r"\{\{[^{}]*?\bprintf\s+\"", _NAMES["printf"]),
+    (r"\{\{-?\s*default\s+[\"'\w]", _NAMES["default"]),
+    (r"\{\{-?\s*toYaml\s+\S", _NAMES["toYaml"]),
+    (r"\{\{-?\s*toJson\s+\S", _NAMES["toJson"]),
     (r"\{\{-?\s*\.[A-Za-z]?", "write the name without a dot: {{ item.name }}"),
     (r"\|\s*(?:n?indent|default|trunc)\s+[^\s|}]", "write the arguments of a filter in parentheses"),
 )

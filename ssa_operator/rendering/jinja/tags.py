@@ -1,4 +1,4 @@
-"""The tags of templates: `{% return value %}`, and errors about tags that don't exist or are not closed.
+"""The tags `{% return value %}` and `{% do f(x) %}`, and errors about tags that don't exist or are not closed.
 
 Promises:
 - A macro's result is the value of `{% return value %}` with its type, instead of the macro's text.
@@ -6,6 +6,7 @@ Promises:
 - The value stays a number, a list, a mapping or a value of the cluster, and waits for nothing by itself.
 - A macro that ends without `{% return %}` gives its text, as in Jinja.
 - `{% return %}` outside of a macro, in a `{% call %}` block, and in a recursive loop is a syntax error with its line.
+- `{% do %}` calls a function or a macro, as `warn`. Anything else is a syntax error that names what to write instead.
 - A block without an end is reported where it begins.
 - A tag that doesn't exist is reported where it is, with the one that is meant.
 - An end that closes another block names the line of the block that is open.
@@ -66,6 +67,27 @@ def check_loop(loop: nodes.For) -> None:
             )
 
 
+class DoTag(Extension):
+    """The Jinja extension that parses `{% do f(x) %}`, also with ` if condition`."""
+
+    tags = frozenset({"do"})  # type: ignore[assignment]  # Jinja changes no tags
+
+    def parse(self, parser: Parser) -> nodes.Node:
+        line = next(parser.stream).lineno
+        expression = parser.parse_tuple()
+        called = expression.expr1 if isinstance(expression, nodes.CondExpr) else expression
+        function = called.node if isinstance(called, nodes.Call) else None
+        is_macro = isinstance(function, nodes.Getattr) and isinstance(function.node, nodes.Name) and function.attr
+        if not isinstance(function, nodes.Name) and not is_macro:
+            parser.fail(
+                "values can't be changed in a template, so {% do %} only calls functions, as in {% do warn(object, "
+                "reason, message) %}; write list + [item] or dict(mapping, **other); to accumulate in a loop, use "
+                "namespace()",
+                line,
+            )
+        return nodes.ExprStmt(expression).set_lineno(line, override=True)
+
+
 _OPEN = r"The innermost block that needs to be closed is '(\w+)'"
 _UNKNOWN = r"Encountered unknown tag '(\w+)'"
 _EXPECTED = r"'(\w+)'"
@@ -76,31 +98,28 @@ _TAGS = (
 _OTHERS = {"elseif": "elif", "elsif": "elif", "loop": "for"}
 """Tags of other languages."""
 
-_END = r"Encountered unknown tag '(end\w+)'"
-
 
 def block_error(error: TemplateSyntaxError, tokens: Iterable[tuple[int, str, str]]) -> TemplateSyntaxError:
     """The error, with the line and the words of the block that is open; the same one if it is about something else.
     `tokens` are those of the template: line, type and text.
     """
     message = error.message or ""
-    unknown = re.search(_UNKNOWN, message)
-    if unknown is not None and unknown[1] in REMOVED:
+    unknown, found = re.search(_UNKNOWN, message), re.search(_OPEN, message)
+    tag = unknown[1] if unknown else ""
+    if tag in REMOVED:
         return error
-    if unknown is not None and (unknown[1] == "end" or not unknown[1].startswith("end")):
-        return TemplateSyntaxError(_no_tag(unknown[1], message), error.lineno)
-    end, found = re.search(_END, message), re.search(_OPEN, message)
+    if tag == "end" or (tag and not tag.startswith("end")):
+        return TemplateSyntaxError(_no_tag(tag, message), error.lineno)
     if found is None:
-        if end is None:
-            return error
-        return TemplateSyntaxError(f"{{% {end[1]} %}} closes nothing; remove it, or open the block", error.lineno)
-    tag = found[1]
-    line = _last_open(tag, tokens, error.lineno)
+        words = f"{{% {tag} %}} closes nothing; remove it, or open the block"
+        return TemplateSyntaxError(words, error.lineno) if tag else error
+    open_tag = found[1]
+    line = _last_open(open_tag, tokens, error.lineno)
     if not line:
         return error
-    if end is None:
-        return TemplateSyntaxError(f"{{% {tag} %}} has no {{% end{tag} %}}", line)
-    words = f"{{% {end[1]} %}} is here before {{% end{tag} %}}, which closes the {{% {tag} %}} of line {line}"
+    if not tag:
+        return TemplateSyntaxError(f"{{% {open_tag} %}} has no {{% end{open_tag} %}}", line)
+    words = f"{{% {tag} %}} is here before {{% end{open_tag} %}}, which closes the {{% {open_tag} %}} of line {line}"
     return TemplateSyntaxError(words, error.lineno)
 
 

@@ -9,9 +9,7 @@ Promises:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache
-from typing import TypeAlias
+from collections.abc import Iterable
 
 from ssa_operator.rendering.values.manifest_values import kind_named
 
@@ -23,105 +21,98 @@ _TEXT_LIMIT = 1000
 
 _OTHER_ERROR = "a value is not of the kind, or not in the range, that this needs"
 
-_Wording: TypeAlias = Callable[[re.Match[str]], str]
-
-
-def _operation_error(found: re.Match[str]) -> str:
-    operator, left, right = found[1].removesuffix(" or pow()"), kind_named(found[2]), kind_named(found[3])
-    joining = "; ~ joins values as text" if operator == "+" and "a string" in (left, right) else ""
-    return f"{operator} can't be used with {left} and {right}{joining}"
-
-
-def _concatenation_error(found: re.Match[str]) -> str:
-    left, right = kind_named(found[1]), kind_named(found[2])
-    joining = "; ~ joins values as text" if left == "a string" else ""
-    return f"+ can't be used with {left} and {right}{joining}"
-
-
-def _comparison_error(found: re.Match[str]) -> str:
-    return f"{found[1]} can't compare {kind_named(found[2])} with {kind_named(found[3])}"
-
-
-def _kind(message: str) -> _Wording:
-    return lambda found: message.format(kind_named(found[1]))
-
-
-def _function(message: str) -> _Wording:
-    """A message about a function, with the name that templates use for it."""
-    return lambda found: message.format(_template_name(found[1]), *found.groups()[1:])
-
-
-def _template_name(name: str) -> str:
-    plain = name.rpartition(".")[2]
-    own = plain.removeprefix("do_").removeprefix("test_").lstrip("_")
-    return "the call" if own in _INTERNAL_FUNCTIONS else own
-
-
 _INTERNAL_FUNCTIONS = frozenset({"call", "filtered", "applied", "tested", "reading", "<lambda>"})
 """Functions of the renderer between the template and the function that it calls."""
 
+_STRING = "(str|Indented|Json|Markup|Text)"
 
-def _rules() -> Iterator[tuple[str, str | _Wording]]:
-    yield r"unsupported operand type\(s\) for (.+?): '([\w.]+)' and '([\w.]+)'", _operation_error
-    yield r"can only concatenate (\w+) \(not \"([\w.]+)\"\)", _concatenation_error
-    yield r"can't multiply sequence by non-int of type '([\w.]+)'", _kind("* can't repeat a string or a list by {}")
-    yield r"'([<>]=?)' not supported between instances of '([\w.]+)' and '([\w.]+)'", _comparison_error
-    yield r"bad operand type for (?:unary .|abs\(\)): '([\w.]+)'", _kind("{} is not a number")
-    yield r"'([\w.]+)' object is not (?:iterable|reversible)", _kind("{} has no items to iterate over")
-    yield r"cannot unpack non-iterable ([\w.]+) object", _kind("{} can't be unpacked into several names")
-    yield r"argument of type '([\w.]+)' is not", _kind("{} has no items that `in` could find")
-    yield r"argument of type .* is not a container", "the value after `in` has no items"
-    yield r"object of type 'generator' has no len\(\)", "the items are not a list yet; write | list before it"
-    yield r"object of type '([\w.]+)' has no len\(\)", _kind("{} has no length")
-    yield r"unhashable type: '([\w.]+)'", _kind("{} can't be a key or a unique item")
-    yield r"'([\w.]+)' object cannot be interpreted as an integer", _kind("{} is not a whole number")
-    yield r"type ([\w.]+) doesn't define __round__", _kind("{} can't be rounded")
-    yield r"'([\w.]+)' object is not subscriptable", _kind("{} has no fields and no items")
-    yield r"'([\w.]+)' object (?:has no attribute|does not support)", _kind("{} can't be used this way")
-    yield r"attribute name must be string", "the name of a field must be a string"
-    yield r"(?:slice|list|tuple|string|range) (?:indices|index) must be integers", "a position must be a whole number"
-    yield r"^Range too big.*\((\d+)\)", r"the range has more than \1 numbers"
-    yield r"division by zero|modulo by zero|division or modulo", "division by zero"
-    yield r"^macro '(\w+)' takes no keyword argument '(\w+)'", r"macro \1 has no argument \2"
-    yield r"^macro '(\w+)' takes not more than (\d+)", r"macro \1 takes not more than \2 arguments"
-    yield r"^macro '(\w+)' was invoked with two values", r"macro \1 was given `caller` twice"
-    yield r"multiple values for (?:keyword )?argument '(\w+)'", r"the argument \1 is given twice"
-    yield r"([\w.<>]+)\(\) missing \d+ required .*arguments?: (.*)", _function("{0} needs more arguments: {1}")
-    yield r"([\w.<>]+)\(\) takes no (?:keyword )?arguments", _function("{0} takes no such arguments")
-    yield r"([\w.<>]+)\(\) takes .*arguments?\b.*(?:given|\d)", _function("{0} was given too many or too few arguments")
-    yield r"([\w.<>]+)\(\) got an unexpected keyword argument '(\w+)'", _function("{0} has no argument {1}")
-    yield r"^'(\w+)' is an invalid keyword argument", r"there is no argument \1"
-    yield (
-        r"^(\w+) expected (?:at (?:most|least) )?\d+ arguments?, got",
-        _function("{0} was given too many or too few arguments"),
-    )
-    yield r"(?:not enough|too many) values to unpack", "an item has more or fewer parts than there are names for them"
-    yield (
-        r"not enough arguments for format string|^(?:Replacement index|tuple index)",
-        ("the format asks for more values than it is given"),
-    )
-    yield r"not all arguments converted during string formatting", "the format asks for fewer values than it is given"
-    yield r"format requires a mapping", "the format asks for values by name; give it a mapping"
-    yield r"^(%\w) format: ", r"the format asks for a number with \1, and is given something else"
-    yield (
-        r"unsupported format character|[Uu]nknown format code|[Ii]nvalid format|format specifier",
-        ("the format has a part that doesn't exist, or not for this kind of value"),
-    )
-    yield r"could not convert string to float|invalid literal for int", "the string is not a number"
-    yield r"update sequence element #\d+", "a mapping can be made of a mapping, or of a list of pairs"
-    yield r"is not in list|not in tuple|substring not found", "the value is not in the list or the text"
-    yield r"keywords must be strings", "the names behind ** must be strings"
-    yield r"sum\(\) can't sum strings", "sum adds numbers; join joins strings"
-    yield (
-        r"must be str(?: or None)?, not ([\w.]+)|expected str instance, ([\w.]+) found",
-        (lambda found: f"a string is needed, and this is {kind_named(found[1] or found[2])}"),
-    )
+_KIND = r"([\w.]+)"
+
+_JOINING = "; ~ joins values as text"
+
+_ARGUMENTS = "{1.name} was given too many or too few arguments"
+
+_RULES = (
+    (rf"unsupported operand type\(s\) for (\+): '{_STRING}' and '{_KIND}'",
+     f"{{1}} can't be used with {{2.kind}} and {{3.kind}}{_JOINING}"),
+    (rf"unsupported operand type\(s\) for (\+): '{_KIND}' and '{_STRING}'",
+     f"{{1}} can't be used with {{2.kind}} and {{3.kind}}{_JOINING}"),
+    (rf"unsupported operand type\(s\) for (.+?)(?: or pow\(\))?: '{_KIND}' and '{_KIND}'",
+     "{1} can't be used with {2.kind} and {3.kind}"),
+    (rf"can only concatenate {_STRING} \(not \"{_KIND}\"\)",
+     f"+ can't be used with {{1.kind}} and {{2.kind}}{_JOINING}"),
+    (rf"can only concatenate (\w+) \(not \"{_KIND}\"\)", "+ can't be used with {1.kind} and {2.kind}"),
+    (rf"can't multiply sequence by non-int of type '{_KIND}'", "* can't repeat a string or a list by {1.kind}"),
+    (rf"'([<>]=?)' not supported between instances of '{_KIND}' and '{_KIND}'",
+     "{1} can't compare {2.kind} with {3.kind}"),
+    (rf"bad operand type for (?:unary .|abs\(\)): '{_KIND}'", "{1.kind} is not a number"),
+    (rf"'{_KIND}' object is not (?:iterable|reversible)", "{1.kind} has no items to iterate over"),
+    (rf"cannot unpack non-iterable {_KIND} object", "{1.kind} can't be unpacked into several names"),
+    (rf"argument of type '{_KIND}' is not", "{1.kind} has no items that `in` could find"),
+    (r"argument of type .* is not a container", "the value after `in` has no items"),
+    (r"object of type 'generator' has no len\(\)", "the items are not a list yet; write | list before it"),
+    (rf"object of type '{_KIND}' has no len\(\)", "{1.kind} has no length"),
+    (rf"unhashable type: '{_KIND}'", "{1.kind} can't be a key or a unique item"),
+    (rf"'{_KIND}' object cannot be interpreted as an integer", "{1.kind} is not a whole number"),
+    (rf"type {_KIND} doesn't define __round__", "{1.kind} can't be rounded"),
+    (rf"'{_KIND}' object is not subscriptable", "{1.kind} has no fields and no items"),
+    (rf"'{_KIND}' object (?:has no attribute|does not support)", "{1.kind} can't be used this way"),
+    (r"attribute name must be string", "the name of a field must be a string"),
+    (r"(?:slice|list|tuple|string|range) (?:indices|index) must be integers", "a position must be a whole number"),
+    (r"^Range too big.*\((\d+)\)", "the range has more than {1} numbers"),
+    (r"division by zero|modulo by zero|division or modulo", "division by zero"),
+    (r"^macro '(\w+)' takes no keyword argument '(\w+)'", "macro {1} has no argument {2}"),
+    (r"^macro '(\w+)' takes not more than (\d+)", "macro {1} takes not more than {2} arguments"),
+    (r"^macro '(\w+)' was invoked with two values", "macro {1} was given `caller` twice"),
+    (r"multiple values for (?:keyword )?argument '(\w+)'", "the argument {1} is given twice"),
+    (r"([\w.<>]+)\(\) missing \d+ required .*arguments?: (.*)", "{1.name} needs more arguments: {2}"),
+    (r"([\w.<>]+)\(\) takes no (?:keyword )?arguments", "{1.name} takes no such arguments"),
+    (r"([\w.<>]+)\(\) takes .*arguments?\b.*(?:given|\d)", _ARGUMENTS),
+    (r"([\w.<>]+)\(\) got an unexpected keyword argument '(\w+)'", "{1.name} has no argument {2}"),
+    (r"^'(\w+)' is an invalid keyword argument", "there is no argument {1}"),
+    (r"^(\w+) expected (?:at (?:most|least) )?\d+ arguments?, got", _ARGUMENTS),
+    (r"(?:not enough|too many) values to unpack", "an item has more or fewer parts than there are names for them"),
+    (r"not enough arguments for format string|^(?:Replacement index|tuple index)",
+     "the format asks for more values than it is given"),
+    (r"not all arguments converted during string formatting", "the format asks for fewer values than it is given"),
+    (r"format requires a mapping", "the format asks for values by name; give it a mapping"),
+    (r"^(%\w) format: ", "the format asks for a number with {1}, and is given something else"),
+    (r"unsupported format character|[Uu]nknown format code|[Ii]nvalid format|format specifier",
+     "the format has a part that doesn't exist, or not for this kind of value"),
+    (r"could not convert string to float|invalid literal for int", "the string is not a number"),
+    (r"update sequence element #\d+", "a mapping can be made of a mapping, or of a list of pairs"),
+    (r"is not in list|not in tuple|substring not found", "the value is not in the list or the text"),
+    (r"keywords must be strings", "the names behind ** must be strings"),
+    (r"sum\(\) can't sum strings", "sum adds numbers; join joins strings"),
+    (rf"must be str(?: or None)?, not {_KIND}", "a string is needed, and this is {1.kind}"),
+    (rf"expected str instance, {_KIND} found", "a string is needed, and this is {1.kind}"),
+)  # fmt: skip
+"""Python's errors, and the words for authors; the first match counts."""
 
 
-@cache
-def _compiled_rules() -> Sequence[tuple[re.Pattern[str], str | _Wording]]:
-    """The rules. Compiling them takes several milliseconds, and most processes never need them."""
-    return [(re.compile(rule), words) for rule, words in _rules()]
+class _Word(str):
+    """A part of an error of Python that a message shows."""
+
+    __slots__ = ()
+
+    @property
+    def kind(self) -> str:
+        """The words for the type of this name."""
+        return kind_named(self)
+
+    @property
+    def name(self) -> str:
+        """The name that templates use for the function."""
+        own = self.rpartition(".")[2].removeprefix("do_").removeprefix("test_").lstrip("_")
+        return "the call" if own in _INTERNAL_FUNCTIONS else own
+
+
+def reword(text: str, rules: Iterable[tuple[str, str]]) -> str | None:
+    """The words of the first rule whose pattern is in the text, with its groups; None without such a rule."""
+    for pattern, words in rules:  # the patterns are compiled when the first one is needed: that takes milliseconds
+        if found := re.search(pattern, text):
+            return words.format(*map(_Word, (found[0], *found.groups(""))))
+    return None
 
 
 def translate_error(error: Exception) -> str:
@@ -129,8 +120,4 @@ def translate_error(error: Exception) -> str:
     text = str(error)
     if len(text) > _TEXT_LIMIT:  # Python quotes whole values, and the rules take a time that is quadratic in the text
         text = text[: _TEXT_LIMIT // 2] + text[-_TEXT_LIMIT // 2 :]
-    for pattern, words in _compiled_rules():
-        found = pattern.search(text)
-        if found is not None:
-            return found.expand(words) if isinstance(words, str) else words(found)
-    return _OTHER_ERROR
+    return reword(text, _RULES) or _OTHER_ERROR
