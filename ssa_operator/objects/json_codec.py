@@ -33,7 +33,15 @@ KEY_LIMIT = 1024
 counts as six. No key of Kubernetes' own kinds is longer than 317 characters.
 """
 
-_encode = msgspec.json.Encoder().encode
+
+def _encoded(value: object) -> msgspec.Raw:
+    """An EncodedMapping as a part of other JSON data, which is not encoded again."""
+    if isinstance(value, EncodedMapping):
+        return msgspec.Raw(value.encoded)
+    raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")
+
+
+_encode = msgspec.json.Encoder(enc_hook=_encoded).encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 # The end of the range is not \uffff: `re` would take 5 ms to compile that.
 _NOT_PLAIN = re.compile("[^\x00-\x7e]")

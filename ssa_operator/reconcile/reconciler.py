@@ -47,8 +47,15 @@ from ssa_operator.reconcile.renderer import judged
 from ssa_operator.reconcile.resync.requests import repeat_resync, repeatable_resync, resync_inputs, with_repeated
 from ssa_operator.reconcile.secrets.redacted_report import redacted_outcomes
 from ssa_operator.reconcile.status.report import Report, make_report, make_suspicion_report
-from ssa_operator.reconcile.status.reporter import MakeReport, report_on_plan, scheduled, status_may_follow
-from ssa_operator.reconcile.status.requests import publish, publish_as_it_is, write_status
+from ssa_operator.reconcile.status.requests import (
+    MakeReport,
+    publish,
+    publish_as_it_is,
+    report_on_plan,
+    scheduled,
+    status_may_follow,
+    write_status,
+)
 from ssa_operator.reconcile.suspension import report_suspended, suspension_message
 
 

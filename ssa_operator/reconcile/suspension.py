@@ -28,8 +28,7 @@ from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.planner import plan_parent
 from ssa_operator.reconcile.secrets.redacted_report import redacted_outcomes
 from ssa_operator.reconcile.status.report import Report, make_suspended_report
-from ssa_operator.reconcile.status.reporter import after_sync, with_status_fields
-from ssa_operator.reconcile.status.requests import publish
+from ssa_operator.reconcile.status.requests import publish, scheduled, with_status_fields
 
 ANNOTATION = f"{PREFIX}suspend"
 """The annotation that suspends a parent while it is `"true"`: the operator applies and deletes nothing. Only `"false"`
@@ -112,4 +111,4 @@ async def report_suspended(reconcile: Reconcile, why: str) -> Report:
         return make_suspended_report(reconcile.parent.live, shown, own, reconcile.now(), why)
 
     report = await with_status_fields(reconcile, plan.rendered, outcomes, make)
-    return await publish(reconcile, after_sync(reconcile, plan.observed, report))
+    return await publish(reconcile, scheduled(reconcile, plan.observed, outcomes, report))

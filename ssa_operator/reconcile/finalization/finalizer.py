@@ -30,8 +30,7 @@ from ssa_operator.reconcile.planner import plan_deletion
 from ssa_operator.reconcile.prune.rules import is_owned
 from ssa_operator.reconcile.secrets.redacted_report import redacted_finalization, redacted_outcomes
 from ssa_operator.reconcile.status.report import Report, due_at, make_deletion_report
-from ssa_operator.reconcile.status.reporter import MakeReport, report_on_plan, scheduled, status_may_follow
-from ssa_operator.reconcile.status.requests import publish
+from ssa_operator.reconcile.status.requests import MakeReport, publish, report_on_plan, scheduled, status_may_follow
 
 
 async def finalize(reconcile: Reconcile) -> Report:

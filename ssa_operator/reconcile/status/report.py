@@ -6,7 +6,7 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from ssa_operator.kube.api.backoff import earliest
 from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.json_codec import mapping
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import MESSAGE_LIMIT, bounded, sentence
 from ssa_operator.objects.render_result import StatusFields, TemplateWarning
@@ -33,7 +34,6 @@ from ssa_operator.reconcile.status.verdict import (
     make_verdict,
     make_verdict_on_children,
 )
-from ssa_operator.schema.operator_fields import APPLIED_FIELD
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -89,25 +89,26 @@ def make_report(parent: LiveObject, plan: Plan, outcomes: Sequence[Child], own: 
     verdict = make_verdict(plan, problems, outcomes, children)
     loops = dict.fromkeys(outcome.feedback_loop for outcome in outcomes)
     feedback_loop = sentence([loop for loop in loops if loop]) or None
-    if feedback_loop:
-        verdict = replace(verdict, message=bounded(f"{verdict.message}; {feedback_loop}", MESSAGE_LIMIT))
-    if refused := sentence(_refusal_notices(outcomes)):
-        verdict = replace(verdict, message=bounded(f"{verdict.message}; {refused}", MESSAGE_LIMIT))
-    report = _with_outcomes(
-        _report_of(parent, verdict, children, own, now), outcomes, plan.rendered.again_at, own.again_at
+    # The API server's refusals of manifests that are not at fault. A failed step has its own message.
+    refusals = sentence(
+        [
+            f"{outcome.identity}: {notice}"
+            for outcome in outcomes
+            if outcome.result is not Result.FAILED
+            and (notice := refusal_notice(outcome.memory.refusal, outcome.manifest, outcome.live))
+        ]
     )
-    warnings = tuple(dict.fromkeys((*plan.rendered.warnings, *own.warnings)))
-    return replace(report, complete=_complete(plan, outcomes), feedback_loop=feedback_loop, warnings=warnings)
-
-
-def _refusal_notices(outcomes: Sequence[Child]) -> list[str]:
-    """The API server's refusals of manifests that are not at fault. A failed step has its own message."""
-    return [
-        f"{outcome.identity}: {notice}"
-        for outcome in outcomes
-        if outcome.result is not Result.FAILED
-        and (notice := refusal_notice(outcome.memory.refusal, outcome.manifest, outcome.live))
-    ]
+    for remark in filter(None, (feedback_loop, refusals)):
+        verdict = replace(verdict, message=bounded(f"{verdict.message}; {remark}", MESSAGE_LIMIT))
+    moments = (plan.rendered.again_at, own.again_at)
+    report = _report(parent, verdict, children, own, now, outcomes=outcomes, moments=moments)
+    unfinished = any(outcome.result is Result.FAILED or outcome.result is Result.WAITING for outcome in outcomes)
+    return replace(
+        report,
+        complete=plan.rendered.complete and not (unfinished or plan.hold_message or plan.blocked),
+        feedback_loop=feedback_loop,
+        warnings=tuple(dict.fromkeys((*plan.rendered.warnings, *own.warnings))),
+    )
 
 
 def make_suspended_report(
@@ -118,7 +119,7 @@ def make_suspended_report(
     """
     children = child_statuses(outcomes, now)
     verdict = replace(make_verdict_on_children(children), suspended=why)
-    report = _with_outcomes(_report_of(parent, verdict, children, own, now), outcomes, own.again_at)
+    report = _report(parent, verdict, children, own, now, outcomes=outcomes, moments=(own.again_at,))
     return replace(report, suspended=True)
 
 
@@ -132,19 +133,16 @@ def make_idle_report(
 ) -> Report:
     """The report on a parent for which nothing is applied; `children` are those that exist."""
     entries = tuple(existing_child(live, now, secrets) for live in children)
-    return _with_outcomes(_report_of(parent, verdict, entries, own, now), (), own.again_at)
+    return _report(parent, verdict, entries, own, now, moments=(own.again_at,))
 
 
 def make_suspicion_report(parent: LiveObject, why: str, now: float) -> Report:
     """The report on a suspected parent: its last status with another verdict. Nothing is rendered or judged for it."""
     reason, message = ReadyReason.SUSPECTED.value, bounded(why, MESSAGE_LIMIT)
     verdict = Verdict(ready=False, reason=reason, message=message, stalled=True)
-    own, before = last_status(parent), parent.body.get("status")
-    status = make_status(parent, verdict, (), own, now)
-    resources = before.get("resources", []) if isinstance(before, Mapping) else []
-    return Report(
-        status={**status, "resources": resources}, author_status=own, verdict=verdict, children=(), complete=False
-    )
+    own, before = last_status(parent), mapping(parent.body.get("status"))
+    status = {**make_status(parent, verdict, (), own, now), "resources": before.get("resources", [])}
+    return Report(status=status, author_status=own, verdict=verdict, children=(), complete=False)
 
 
 def make_deletion_report(
@@ -153,10 +151,9 @@ def make_deletion_report(
     """The report on a parent that is being deleted; the arguments are those of `make_report`."""
     verdict = make_deletion_verdict(finalization, outcomes)
     if (verdict.stalled or finalization.needs_person) and (advice := removal_advice(parent)):
-        message = f"{bounded(verdict.message, MESSAGE_LIMIT - len(advice) - 2)}; {advice}"
-        verdict = replace(verdict, message=message)
-    report = _report_of(parent, verdict, child_statuses(outcomes, now), own, now)
-    return _with_outcomes(report, outcomes, finalization.plan.rendered.again_at, own.again_at)
+        verdict = replace(verdict, message=_with_remark(verdict.message, advice))
+    moments = (finalization.plan.rendered.again_at, own.again_at)
+    return _report(parent, verdict, child_statuses(outcomes, now), own, now, outcomes=outcomes, moments=moments)
 
 
 def with_message(report: Report, message: str) -> Report:
@@ -172,31 +169,13 @@ def with_message(report: Report, message: str) -> Report:
     )
 
 
-def with_notice(report: Report, notice: str | None) -> Report:
-    """The report with the message of a status conflict."""
-    if not notice:
-        return report
-    return replace(_with_addition(report, notice), notice=notice)
+def with_remark(report: Report, remark: str | None) -> Report:
+    """The report with a remark after the message of the verdict, which is shortened where both don't fit."""
+    return with_message(report, _with_remark(report.verdict.message, remark)) if remark else report
 
 
-def with_records_notice(report: Report, notice: str) -> Report:
-    """The report with the message of records that another client removed."""
-    return replace(_with_addition(report, notice), records_notice=notice)
-
-
-def with_crd_refusal(report: Report, refusal: str | None) -> Report:
-    """The report that says why the CRD of the parent is not the one of `--install-crds`, if it is not."""
-    return _with_addition(report, f"its CRD is not applied: {refusal}") if refusal else report
-
-
-def with_revision(report: Report, revision: str) -> Report:
-    """The report with the revision of the templates that rendered it."""
-    return replace(report, status={**report.status, "revision": revision})
-
-
-def with_applied(report: Report, applied: str) -> Report:
-    """The report with what was applied."""
-    return replace(report, status={**report.status, APPLIED_FIELD: applied})
+def _with_remark(message: str, remark: str) -> str:
+    return f"{bounded(message, MESSAGE_LIMIT - len(remark) - 2)}; {remark}"
 
 
 def due_at(report: Report, moment: float | None) -> Report:
@@ -206,16 +185,19 @@ def due_at(report: Report, moment: float | None) -> Report:
     return replace(report, due=earliest(report.due, moment))
 
 
-def _with_addition(report: Report, notice: str) -> Report:
-    """The report with a message after that of the verdict, which is shortened where both don't fit."""
-    return with_message(report, f"{bounded(report.verdict.message, MESSAGE_LIMIT - len(notice) - 2)}; {notice}")
-
-
-def _report_of(
-    parent: LiveObject, verdict: Verdict, children: tuple[ChildStatus, ...], own: StatusFields, now: float
+def _report(
+    parent: LiveObject,
+    verdict: Verdict,
+    children: tuple[ChildStatus, ...],
+    own: StatusFields,
+    now: float,
+    *,
+    outcomes: Sequence[Child] = (),
+    moments: Iterable[float | None],
 ) -> Report:
-    """The report with a verdict, and without outcomes."""
+    """The report with a verdict. `moments` are when the next render is due, whatever the children need."""
     author = author_status(parent, own)
+    denied = any(outcome.denied for outcome in outcomes)
     return Report(
         status=make_status(parent, verdict, children, author, now),
         author_status=author,
@@ -223,28 +205,11 @@ def _report_of(
         verdict=verdict,
         children=children,
         complete=False,
-    )
-
-
-def _with_outcomes(report: Report, outcomes: Sequence[Child], *moments: float | None) -> Report:
-    """The report with the outcomes of the steps. `moments` are when the next render is due without them."""
-    denied = any(outcome.denied for outcome in outcomes)
-    return replace(
-        report,
         outcomes=tuple(outcomes),
         kept=frozenset(outcome.identity for outcome in outcomes if outcome.why_kept),
         retryable=denied or any(outcome.retryable for outcome in outcomes),
         denied=denied,
         unblocked=denied and any(outcome.result is Result.CREATED for outcome in outcomes),
         retry_after=max((outcome.retry_after for outcome in outcomes), default=0.0),
-        again_at=earliest(
-            *moments,
-            *(child.readiness.again_at for child in report.children),
-        ),
+        again_at=earliest(*moments, *(child.readiness.again_at for child in children)),
     )
-
-
-def _complete(plan: Plan, outcomes: Sequence[Child]) -> bool:
-    """Whether everything that was rendered is applied, and nothing that is no longer rendered is kept."""
-    unfinished = any(outcome.result is Result.FAILED or outcome.result is Result.WAITING for outcome in outcomes)
-    return plan.rendered.complete and not (unfinished or plan.hold_message or plan.blocked)

@@ -32,8 +32,8 @@ from ssa_operator.reconcile.field_conflicts.rules import (
     with_foreign_change,
     with_revert,
 )
+from ssa_operator.reconcile.status.conditions import Truncation
 from ssa_operator.reconcile.status.report import Report
-from ssa_operator.reconcile.status.truncated_status import Truncation
 
 
 class StatusHistory(Struct, frozen=True, kw_only=True):

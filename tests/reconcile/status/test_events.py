@@ -31,7 +31,7 @@ from ssa_operator.reconcile.status.event_requests import (
     Recorder,
 )
 from ssa_operator.reconcile.status.events import NOTE_LIMIT, Event, bounded_note, event_body, events, micro_time
-from ssa_operator.reconcile.status.report import Report, make_report, with_notice
+from ssa_operator.reconcile.status.report import Report, make_report
 from tests.kube.fakes import StillClock
 from tests.objects.example_objects import child, config_map, observed, parent, rendered
 
@@ -124,7 +124,7 @@ def test_a_warning_of_the_api_server_is_emitted_with_its_child() -> None:
 
 def test_a_status_conflict_is_emitted_once() -> None:
     quiet = done(Result.UNCHANGED, "a")
-    loud = with_notice(quiet, "rival repeatedly overwrites this status")
+    loud = replace(quiet, notice="rival repeatedly overwrites this status")
     assert emitted(loud, before=quiet) == [("StatusConflict", "rival repeatedly overwrites this status")]
     assert emitted(loud, before=loud) == []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.reconcile.status.truncated_status import Omission, fitting, truncate
+from ssa_operator.reconcile.status.conditions import fitting, truncate
 
 NOW = 1000.0
 
@@ -38,7 +38,7 @@ def test_resources_are_left_out_first_and_then_what_the_author_adds() -> None:
     assert second is not None
     assert types(second[0]) == ["Ready", "StatusTruncated"]
     assert second[0].keys() == {"observedGeneration", "conditions"}
-    assert second[1].omission is Omission.AUTHOR
+    assert second[1].left_out == 1
     assert truncate(second[0], second[1], parent(), NOW) is None
 
 
