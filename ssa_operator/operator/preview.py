@@ -35,8 +35,7 @@ from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.shared_informers import SharedInformers
 from ssa_operator.reconcile import act
 from ssa_operator.reconcile.child import Child
-from ssa_operator.reconcile.cluster_access import SharedCluster
-from ssa_operator.reconcile.current_reconcile import Reconcile
+from ssa_operator.reconcile.current_reconcile import Reconcile, SharedCluster
 from ssa_operator.reconcile.finalization.rules import Finalization, make_finalization
 from ssa_operator.reconcile.idle_reports import idle_verdict
 from ssa_operator.reconcile.observe import observe

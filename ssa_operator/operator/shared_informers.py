@@ -20,7 +20,7 @@ from ssa_operator.operator.folder_controllers import FolderControllers
 from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.queue import Queue
-from ssa_operator.reconcile.cluster_access import SharedCluster
+from ssa_operator.reconcile.current_reconcile import SharedCluster
 from ssa_operator.reconcile.impersonation import AccountReviews
 from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.shards.other_shards import OtherShards

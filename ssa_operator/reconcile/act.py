@@ -8,6 +8,7 @@ Promises:
   have missed that one: a Pod is denied before its ServiceAccount or PriorityClass exists.
 - A dry run sends the same requests as dry runs. No step waits for another one, because none is really carried out.
 - A request that fails, or a bug, fails its step alone. A bug is logged.
+- An expression of an author that judges an object, and takes long, does not hold up other parents.
 
 How it works:
 `stages` sorts the steps into stages, by whether the step prunes, the kinds that are created before its kind, its depth
@@ -29,34 +30,36 @@ its manifest allows it).
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from itertools import chain, islice
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from ssa_operator.kube.api.discovery import REQUEST_ERRORS
 from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.readiness import ReadinessState, is_rolled_out
+from ssa_operator.reconcile import promises
 from ssa_operator.reconcile.apply import Existing, apply, apply_shared, prune
 from ssa_operator.reconcile.child import Action, Child, FailureReason, Result
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.failures import failed_request, unexpected_failure
-from ssa_operator.reconcile.long_steps import BATCH, PAUSE
-from ssa_operator.reconcile.ordering import stages, waiting_outcome
+from ssa_operator.reconcile.finalization.rules import advances_deletion
+from ssa_operator.reconcile.long_steps import run_all
+from ssa_operator.reconcile.ordering import inputs_changed, stages, waiting_outcome
 from ssa_operator.reconcile.owner_references import disown_kept, keep
 from ssa_operator.reconcile.plan import Plan
+from ssa_operator.reconcile.pod_failures.requests import diagnose_pods
 from ssa_operator.reconcile.prune.deletions import with_deletions
 from ssa_operator.reconcile.recreate.requests import ImmutableChange, recreate
+from ssa_operator.reconcile.renderer import judged
 from ssa_operator.reconcile.secrets.redacted_report import reads_secrets
 from ssa_operator.reconcile.shards.requests import with_parents_of_other_shards
 from ssa_operator.reconcile.shared_ownership import record_vote
 from ssa_operator.reconcile.status.previous_status import KEPT_UNTIL
 
-Done = TypeVar("Done")
-
 _CREATED = frozenset({Result.CREATED, Result.RECREATED})
+
+Outcomes = tuple[Child, ...]
 
 
 async def act(plan: Plan, reconcile: Reconcile) -> tuple[Child, ...]:
@@ -101,27 +104,6 @@ async def dry_run(plan: Plan, reconcile: Reconcile) -> tuple[Child, ...]:
     if why := _unfinished(outcomes):
         return with_deletions(plan, (*outcomes, *(_kept(step, why) for step in prunes)))
     return with_deletions(plan, (*outcomes, *await run_all(_try_to_perform(step, plan, reconcile) for step in prunes)))
-
-
-async def run_all(coroutines: Iterable[Coroutine[Any, Any, Done]]) -> list[Done]:
-    """Run all at once and return their results. They begin in batches, so that a thousand hold up nothing else. Raises
-    the first error of one, after the others were cancelled, because the parent goes back to the queue and another
-    worker may reconcile it at once. A single one needs no task of its own.
-    """
-    remaining = iter(coroutines)
-    begun = [*islice(remaining, 2)]
-    if len(begun) < 2:
-        return [await coroutine for coroutine in begun]
-    tasks: list[asyncio.Task[Done]] = []
-    try:
-        async with asyncio.TaskGroup() as group:
-            for coroutine in chain(begun, remaining):
-                tasks.append(group.create_task(coroutine))
-                if len(tasks) % BATCH == 0:
-                    await asyncio.sleep(PAUSE)
-    except ExceptionGroup as errors:
-        raise errors.exceptions[0] from None
-    return [task.result() for task in tasks]
 
 
 def _unless_awaited(prunes: Sequence[Child], before: Mapping[Identity, Child], now: float) -> list[Child]:
@@ -238,3 +220,42 @@ async def _apply(step: Child, plan: Plan, reconcile: Reconcile) -> Child:
                     return current
     except REQUEST_ERRORS as error:
         return failed_request(current if isinstance(current, Child) else current.step, error)
+
+
+async def judge(reconcile: Reconcile, objects: Iterable[tuple[Child, LiveObject | None]]) -> None:
+    """Judge objects that have a rule of readiness of their own, so that what follows needs no time for it. Raises
+    Postponed.
+    """
+    asked = [(step, live) for step, live in objects if live is not None and step.rule is not None]
+    if asked:
+        now = reconcile.now
+        await judged(reconcile, lambda: [step.readiness_of(live, now()) for step, live in asked])
+
+
+async def carry_out(reconcile: Reconcile, plan: Plan) -> Outcomes:
+    """The outcome of each step."""
+    reconcile.plan, reconcile.began_leaving = plan, reconcile.parent.live.deleting
+    outcomes = await act(plan, reconcile)
+    reconcile.guessed = reconcile.judgements.missing
+    reconcile.state = replace(reconcile.state, children=promises.after_act(reconcile.state.children, outcomes))
+    return outcomes
+
+
+async def diagnose(reconcile: Reconcile, outcomes: Outcomes) -> Outcomes:
+    """The outcomes with the reasons why pods of the children fail. Raises Postponed."""
+    await judge(reconcile, ((outcome, outcome.live) for outcome in outcomes))
+    memories = reconcile.state.children
+    outcomes, checks = await diagnose_pods(outcomes, memories, reconcile)
+    reconcile.state = replace(reconcile.state, children=promises.with_pods(memories, checks))
+    return outcomes
+
+
+def learn(reconcile: Reconcile, plan: Plan, outcomes: Outcomes) -> Outcomes:
+    """Update what is remembered of the children. Returns the outcomes without what was logged of earlier ones."""
+    memories, now = reconcile.state.children, reconcile.now()
+    follows = inputs_changed(plan.rendered, outcomes, now) or (
+        reconcile.parent.live.deleting and advances_deletion(outcomes, now)
+    )
+    learned = promises.after(memories, outcomes, plan.observed.parents, now=reconcile.monotonic(), follows=follows)
+    reconcile.state = replace(reconcile.state, children=learned)
+    return promises.news(memories, outcomes)

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from functools import partial
+from itertools import chain, islice
 from types import coroutine
 from typing import Any, TypeVar
 
@@ -28,6 +29,27 @@ BATCH = 100
 """Requests that a reconcile begins before it looks at the time."""
 
 Done = TypeVar("Done")
+
+
+async def run_all(coroutines: Iterable[Coroutine[Any, Any, Done]]) -> list[Done]:
+    """Run all at once and return their results. They begin in batches, so that a thousand hold up nothing else. Raises
+    the first error of one, after the others were cancelled, because the parent goes back to the queue and another
+    worker may reconcile it at once. A single one needs no task of its own.
+    """
+    remaining = iter(coroutines)
+    begun = [*islice(remaining, 2)]
+    if len(begun) < 2:
+        return [await coroutine for coroutine in begun]
+    tasks: list[asyncio.Task[Done]] = []
+    try:
+        async with asyncio.TaskGroup() as group:
+            for coroutine in chain(begun, remaining):
+                tasks.append(group.create_task(coroutine))
+                if len(tasks) % BATCH == 0:
+                    await asyncio.sleep(PAUSE)
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return [task.result() for task in tasks]
 
 
 class LongSteps:

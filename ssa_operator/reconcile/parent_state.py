@@ -8,25 +8,56 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct, field
 
 from ssa_operator.informers.parents import Parent, ParentInformer
 from ssa_operator.informers.watch_scopes import ChildScope
-from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.json_codec import NOTHING
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets
+from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets, SecretFields
 from ssa_operator.reconcile.child_memory import ChildMemories
-from ssa_operator.reconcile.child_needs import SettledNeeds
 from ssa_operator.reconcile.observed import RenderHistory
 from ssa_operator.reconcile.parent_records.lost_records import NO_NOTICE, RecordsNotice, RecordTexts
 from ssa_operator.reconcile.parent_records.rules import AppliedRecord
 from ssa_operator.reconcile.resync.repeatable import RepeatableApply
 from ssa_operator.reconcile.retries import Retries
 from ssa_operator.reconcile.status.status_history import StatusHistory
+
+NamedObject = tuple[Identity, str | None]
+"""The object of a manifest, and its version, None if unknown. The namespace is '' if the manifest names none."""
+
+
+class RecordedNeeds(Struct, frozen=True):
+    """What the needs of a parent follow from, apart from its manifests and objects."""
+
+    inventory: Mapping[Identity, int]
+    kinds: frozenset[GroupKind]
+    """The recorded kinds."""
+    cluster_scope: bool
+    """Whether the folder's settings allow children in other namespaces."""
+    secrets: Mapping[Identity, SecretFields]
+    """Where the children have contents of Secrets, which may name their namespaces."""
+
+
+class SettledNeeds(Struct, frozen=True, kw_only=True):
+    """What a parent's needs followed from when synced watches showed all of them."""
+
+    recorded: RecordedNeeds
+    named: Sequence[NamedObject]
+    generated: Sequence[Identity]
+    """The objects with generated values."""
+    objects: frozenset[Identity]
+    """The objects of the manifests, each in its namespace. If these are the parent's, and no others, and none of them
+    is partial, the objects need nothing else.
+    """
+    written: Mapping[Identity, str]
+    """The `versions_of` these."""
+    moment: object
+    """The `watch_moment` then."""
 
 
 class KindInputs(NamedTuple):

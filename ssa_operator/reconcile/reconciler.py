@@ -23,9 +23,8 @@ from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.objects.annotations import FINALIZER
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.render_result import StatusFields
-from ssa_operator.reconcile.cluster_access import SharedCluster
-from ssa_operator.reconcile.current_reconcile import Reconcile
-from ssa_operator.reconcile.executor import Outcomes, carry_out, diagnose, judge, learn
+from ssa_operator.reconcile.act import Outcomes, carry_out, diagnose, judge, learn
+from ssa_operator.reconcile.current_reconcile import Reconcile, SharedCluster
 from ssa_operator.reconcile.finalization.finalizer import finalize
 from ssa_operator.reconcile.idle_reports import idle_verdict, report_bug, report_forbidden, report_idle
 from ssa_operator.reconcile.kept_values import delete_kept_values, obsolete_replicas

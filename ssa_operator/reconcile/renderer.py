@@ -39,19 +39,17 @@ from ssa_operator.objects.render_result import ReconcileResult, Rendered, Status
 from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets
 from ssa_operator.reconcile import apply_once
 from ssa_operator.reconcile.adoption import may_adopt
-from ssa_operator.reconcile.child_needs import NamedObject, named_objects
-from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.context import measured_render
-from ssa_operator.reconcile.current_reconcile import Reconcile
+from ssa_operator.reconcile.current_reconcile import Reconcile, SharedCluster
 from ssa_operator.reconcile.observed import Observed
-from ssa_operator.reconcile.parent_state import ParentState
+from ssa_operator.reconcile.parent_state import NamedObject, ParentState
 from ssa_operator.reconcile.parent_view import ParentView
 from ssa_operator.reconcile.plan import make_plan
 from ssa_operator.reconcile.recreate.rules import deleted_with_values
 from ssa_operator.reconcile.render_moment import RenderMoment
 from ssa_operator.reconcile.secrets.redacted_report import with_render, with_status
 from ssa_operator.reconcile.shards.unlabelled_objects import NO_OBJECTS, UnlabelledObjects, get_unlabelled
-from ssa_operator.reconcile.watched_children import own_children, watch_rendered
+from ssa_operator.reconcile.watched_children import named_objects, own_children, watch_rendered
 from ssa_operator.rendering import render as rendering
 from ssa_operator.rendering.determinism import verified
 from ssa_operator.rendering.jinja.template_api import creation_time

@@ -20,9 +20,9 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import bounded
 from ssa_operator.objects.predicate import Predicate
 from ssa_operator.objects.render_result import StatusFields
+from ssa_operator.reconcile.act import diagnose
 from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.current_reconcile import Reconcile
-from ssa_operator.reconcile.executor import diagnose
 from ssa_operator.reconcile.observe import observe
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.planner import plan_parent

@@ -40,8 +40,12 @@ from ssa_operator.objects.readiness import readiness
 from ssa_operator.objects.source_location import parse_field
 from ssa_operator.reconcile.child_memory import ChildMemories, ChildMemory
 from ssa_operator.reconcile.field_conflicts.history import ConflictPolicy
-from ssa_operator.reconcile.field_conflicts.requests import observe_foreign_changes
-from ssa_operator.reconcile.field_conflicts.rules import AppliedChildren, find_field_changes, observe_conflicts
+from ssa_operator.reconcile.field_conflicts.rules import (
+    AppliedChildren,
+    find_field_changes,
+    observe_conflicts,
+    observe_foreign_changes,
+)
 from ssa_operator.reconcile.parent_view import ParentView
 from ssa_operator.reconcile.recreate.rules import TrialManifest, refusal_is_about_trial
 from ssa_operator.reconcile.render_moment import RenderMoment

@@ -15,11 +15,12 @@ from ssa_operator.kube.clock import SYSTEM
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile import plan as plans
-from ssa_operator.reconcile.act import act, run_all
+from ssa_operator.reconcile.act import act
 from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.decide import decide_step
 from ssa_operator.reconcile.finalization.rules import advances_deletion
+from ssa_operator.reconcile.long_steps import run_all
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.parent_state import ParentState

@@ -9,8 +9,7 @@ import pytest
 
 from ssa_operator.informers.child_informers import ChildInformers
 from ssa_operator.informers.lookups import LookupInformers
-from ssa_operator.reconcile.act import run_all
-from ssa_operator.reconcile.long_steps import BATCH, LONG, LongSteps
+from ssa_operator.reconcile.long_steps import BATCH, LONG, LongSteps, run_all
 from ssa_operator.reconcile.parent_view import ParentView
 from tests.instruction_counts import is_linear
 from tests.objects.example_objects import child, parent

@@ -9,7 +9,7 @@ import pytest
 
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.render_result import Rendered
-from ssa_operator.reconcile.observation import RECONCILE_AT, make_observed
+from ssa_operator.reconcile.observe import RECONCILE_AT, make_observed
 from ssa_operator.reconcile.observed import Observed, ObservedChildren
 from ssa_operator.reconcile.parent_records.rules import AppliedRecord, ParentRecords
 from ssa_operator.reconcile.parent_state import ParentState
@@ -34,7 +34,7 @@ def test_it_is_made_in_one_place() -> None:
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == Observed.__name__
     ]
-    assert places == ["ssa_operator/reconcile/observation.py"]
+    assert places == ["ssa_operator/reconcile/observe.py"]
 
 
 def test_a_process_that_knows_nothing_of_a_parent_goes_by_its_records() -> None:

@@ -26,14 +26,14 @@ from ssa_operator.objects.render_result import Rendered, RenderProblem
 from ssa_operator.operator.admission.rules import AdmissionRequest, is_judged, new_problems
 from ssa_operator.operator.operator import Operator
 from ssa_operator.reconcile.child import FailureReason
-from ssa_operator.reconcile.child_needs import named_objects, rendered_kinds
 from ssa_operator.reconcile.impersonation import refusal
-from ssa_operator.reconcile.observation import is_confidential, make_observed
+from ssa_operator.reconcile.observe import is_confidential, make_observed
 from ssa_operator.reconcile.observed import ObservedChildren
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.reconcile.plan import steps_of
 from ssa_operator.reconcile.renderer import render_unstored
 from ssa_operator.reconcile.secrets.redacted_report import redacted_outcomes
+from ssa_operator.reconcile.watched_children import named_objects, rendered_kinds
 
 _DEFINITE = frozenset({FailureReason.INVALID_MANIFEST, FailureReason.DEPENDENCY_CYCLE})
 """The refusals of a plan that only a change of the parent or its templates can end."""

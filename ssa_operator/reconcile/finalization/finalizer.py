@@ -12,8 +12,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from ssa_operator.objects.render_result import Rendered, StatusFields
+from ssa_operator.reconcile.act import Outcomes, carry_out, judge, learn
 from ssa_operator.reconcile.current_reconcile import Reconcile
-from ssa_operator.reconcile.executor import Outcomes, carry_out, judge, learn
 from ssa_operator.reconcile.finalization.requests import (
     ending_namespaces,
     without_failures_in_ending_namespaces,

@@ -16,10 +16,10 @@ from msgspec.structs import replace
 
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.reconcile.act import run_all
 from ssa_operator.reconcile.child import Action, Child, Result
-from ssa_operator.reconcile.cluster_access import SharedCluster
+from ssa_operator.reconcile.current_reconcile import SharedCluster
 from ssa_operator.reconcile.finalization.deletion_cycles import CRD, NAMESPACE, EndingNamespace, namespace_end
+from ssa_operator.reconcile.long_steps import run_all
 from ssa_operator.reconcile.observed import Observed
 
 log = logging.getLogger("ssa_operator")

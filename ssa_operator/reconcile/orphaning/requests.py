@@ -23,10 +23,10 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.reconcile.act import run_all
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.finalization.requests import ending_namespaces
 from ssa_operator.reconcile.idle_reports import deleting, report_existing_children
+from ssa_operator.reconcile.long_steps import run_all
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.orphaning.rules import CHILDREN_STAY, children_stay, proof_of_deletion
 from ssa_operator.reconcile.owner_references import orphan_patch

@@ -32,8 +32,7 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import may_own
 from ssa_operator.reconcile import apply_once
 from ssa_operator.reconcile.child import Action, Child, FailureReason, Result
-from ssa_operator.reconcile.cluster_access import SharedCluster
-from ssa_operator.reconcile.current_reconcile import Reconcile
+from ssa_operator.reconcile.current_reconcile import Reconcile, SharedCluster
 from ssa_operator.reconcile.parent_records.lost_records import (
     are_from_future,
     are_lost,

@@ -16,8 +16,7 @@ from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.reconcile.adoption import depends_on_known
-from ssa_operator.reconcile.cluster_access import SharedCluster
-from ssa_operator.reconcile.current_reconcile import Reconcile
+from ssa_operator.reconcile.current_reconcile import Reconcile, SharedCluster
 from ssa_operator.reconcile.prune.outdated_view import is_outdated
 from ssa_operator.reconcile.replicas.rules import SPEC_REPLICAS, OthersReplicas, ScalePaths, find_handover
 

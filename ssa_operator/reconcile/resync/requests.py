@@ -25,10 +25,10 @@ from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.objects.causes import Cause
-from ssa_operator.reconcile.act import run_all
 from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.impersonation import ANSWER_LIFETIME
+from ssa_operator.reconcile.long_steps import run_all
 from ssa_operator.reconcile.parent_state import KindInputs, RepeatableResync, ResyncInputs
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.resync.repeatable import RepeatableApply, repeatable_applies

@@ -39,7 +39,7 @@ from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.operator.operator import Operator
-from ssa_operator.reconcile.observation import RECONCILE_AT
+from ssa_operator.reconcile.observe import RECONCILE_AT
 from ssa_operator.reconcile.suspension import ANNOTATION as SUSPEND
 from ssa_operator.tools.dev.dev_cluster import AS_DEV, LocalCluster, ProjectFiles
 from ssa_operator.tools.dev.dev_screen import draw

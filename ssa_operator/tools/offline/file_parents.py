@@ -39,7 +39,7 @@ from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.shared_informers import ParentError, SharedInformers
 from ssa_operator.operator.workers import Workers
 from ssa_operator.reconcile.child import FailureReason, Result
-from ssa_operator.reconcile.observation import RECONCILE_AT
+from ssa_operator.reconcile.observe import RECONCILE_AT
 from ssa_operator.reconcile.parent_state import Parents, ParentState
 from ssa_operator.reconcile.reconciler import Reconciled, Reconciler
 from ssa_operator.reconcile.secrets.redacted_report import redacted_error

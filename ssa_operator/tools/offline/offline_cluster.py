@@ -34,12 +34,12 @@ from ssa_operator.objects.source_location import FieldPath, SourceLocation
 from ssa_operator.operator.preview import Planned, plan_observed, stored_parent
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.reconcile.child import Child
-from ssa_operator.reconcile.child_needs import named_objects, rendered_kinds
 from ssa_operator.reconcile.object_claims import objects_applied
-from ssa_operator.reconcile.observation import make_observed
+from ssa_operator.reconcile.observe import make_observed
 from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents
 from ssa_operator.reconcile.parent_records.rules import identity_key
 from ssa_operator.reconcile.status.conditions import timestamp
+from ssa_operator.reconcile.watched_children import named_objects, rendered_kinds
 from ssa_operator.rendering.determinism import verified
 from ssa_operator.rendering.folder.loaded_folders import Folder, Sources
 from ssa_operator.rendering.render import render, render_status

@@ -37,7 +37,7 @@ from ssa_operator.operator.preview import Planned, Preview
 from ssa_operator.operator.process.connection import Target
 from ssa_operator.operator.process.streams import CommandError, writing
 from ssa_operator.operator.shared_informers import ParentError
-from ssa_operator.reconcile.cluster_access import SharedCluster
+from ssa_operator.reconcile.current_reconcile import SharedCluster
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.replicas.requests import scale_paths
 from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT, HiddenPaths, fields_of_child, hidden_in_live

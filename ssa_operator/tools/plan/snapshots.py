@@ -35,15 +35,15 @@ from ssa_operator.operator.preview import Planned, plan_observed, stored_parent
 from ssa_operator.operator.shared_informers import ParentError
 from ssa_operator.reconcile import apply_once
 from ssa_operator.reconcile.child import Child
-from ssa_operator.reconcile.child_needs import named_objects, rendered_kinds
 from ssa_operator.reconcile.merged_outcomes import merged_outcomes
 from ssa_operator.reconcile.object_claims import ObjectClaims
-from ssa_operator.reconcile.observation import make_observed
+from ssa_operator.reconcile.observe import make_observed
 from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents
 from ssa_operator.reconcile.parent_records.rules import read_parent_records, unreadable_records_message
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.replicas.rules import ScalePaths
 from ssa_operator.reconcile.secrets.redacted_report import secrets_of
+from ssa_operator.reconcile.watched_children import named_objects, rendered_kinds
 from ssa_operator.rendering.determinism import verified
 from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.rendering.render import render

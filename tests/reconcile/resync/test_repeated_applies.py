@@ -21,7 +21,6 @@ from ssa_operator.kube.api.errors import ApiError, ErrorStatus
 from ssa_operator.objects.identity import Identity
 from ssa_operator.reconcile.adoption import only_to_known
 from ssa_operator.reconcile.child import Result
-from ssa_operator.reconcile.child_needs import named_objects
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.observe import _observed
 from ssa_operator.reconcile.parent_state import ResyncInputs
@@ -29,6 +28,7 @@ from ssa_operator.reconcile.plan import make_plan
 from ssa_operator.reconcile.renderer import RenderedObjects, parent_view
 from ssa_operator.reconcile.resync import requests
 from ssa_operator.reconcile.shards.unlabelled_objects import NO_OBJECTS
+from ssa_operator.reconcile.watched_children import named_objects
 from ssa_operator.rendering.render import render
 from tests.operator.harness import ECHOES, PATIENCE, Desk, Operate, Running, echo, holds, only
 

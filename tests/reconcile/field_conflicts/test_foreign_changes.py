@@ -11,8 +11,13 @@ import pytest
 from ssa_operator.objects.live_object import MANAGER, LiveObject
 from ssa_operator.reconcile.child_memory import ChildMemories
 from ssa_operator.reconcile.field_conflicts.history import ConflictHistory, ConflictPolicy
-from ssa_operator.reconcile.field_conflicts.requests import ATTEMPTS, LARGE, observe_foreign_changes
-from ssa_operator.reconcile.field_conflicts.rules import AppliedChildren, observe_conflicts
+from ssa_operator.reconcile.field_conflicts.rules import (
+    ATTEMPTS,
+    LARGE,
+    AppliedChildren,
+    observe_conflicts,
+    observe_foreign_changes,
+)
 from ssa_operator.reconcile.render_turns import RenderTurns
 from ssa_operator.reconcile.resync.unchanged import ApplyRecord
 from tests.objects.example_objects import child, memories
