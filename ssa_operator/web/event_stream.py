@@ -27,7 +27,6 @@ from msgspec import Struct
 
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.operator.process.streams import CommandError
-from ssa_operator.web.merge_patch import merge_patch
 
 PAUSE = 0.25
 """Seconds between two events of a page."""
@@ -230,17 +229,35 @@ def pause_after(spent: float) -> float:
     return min(max(PAUSE, spent / SHARE), MAX_PAUSE)
 
 
-async def paced(make: Callable[[], dict[str, Any]], changed: Callable[[], object]) -> Values:
-    """A value at once, and one after each time that `changed()` gives another answer."""
+async def paced(make: Callable[[], Awaitable[dict[str, Any]]], changed: Callable[[], object]) -> Values:
+    """A value at once, and one after each time that `changed()` gives another answer. What is gone may come back."""
     loop = asyncio.get_running_loop()
     seen = object()
     while True:
         now = changed()
         if now != seen:
             seen, started = now, loop.time()
-            value = make()
+            try:
+                value = await make()
+            except web.HTTPNotFound as error:
+                value = {"error": (error.text or "").strip()}
             spent = loop.time() - started
             yield value
             await asyncio.sleep(pause_after(spent))
         else:
             await asyncio.sleep(PAUSE)
+
+
+def merge_patch(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """The JSON Merge Patch (RFC 7386) from one mapping to another. A list is one value. No mapping has a null."""
+    patch: dict[str, Any] = dict.fromkeys(before.keys() - after.keys())
+    for key, value in after.items():
+        old = before.get(key)
+        if old is value and key in before:
+            continue
+        if isinstance(old, dict) and isinstance(value, dict):
+            if below := merge_patch(old, value):
+                patch[key] = below
+        elif key not in before or old != value or type(old) is not type(value):
+            patch[key] = value
+    return patch

@@ -18,14 +18,14 @@ from msgspec import Struct
 
 from ssa_operator.objects.cluster_view import OfflineClusterView
 from ssa_operator.objects.dependency_graph import waves
-from ssa_operator.objects.identity import GroupKind, Identity
-from ssa_operator.objects.labelled_graph import LabelledGraph, NodeKey, labelled_graph
+from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.labelled_graph import LabelledGraph, NodeKey
 from ssa_operator.objects.render_result import RenderProblem
 from ssa_operator.objects.source_location import location_data
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.rendering.folder.loaded_folders import Folder
-from ssa_operator.rendering.render import render_traced
 from ssa_operator.schema.sample_objects import sample_object
+from ssa_operator.tools.graph.offline_graph import rendered_graph
 from ssa_operator.tools.offline.offline_cluster import OFFLINE_UID
 from ssa_operator.web.shown_text import DiffLine, differences, is_hidden, shown_lines
 
@@ -192,15 +192,8 @@ def folder_graph(folder: Folder, parent: Mapping[str, Any], cluster_scoped: Abst
     if folder.templates is None:
         return FolderGraph()
     view = OfflineClusterView(cluster_scoped=cluster_scoped, namespace=SAMPLE_NAMESPACE)
-    rendered = render_traced(folder.templates, parent, view)
-
-    def placed(child: Identity) -> Identity:
-        if child.namespace or child.group_kind in cluster_scoped:
-            return child
-        return Identity(child.group, child.kind, SAMPLE_NAMESPACE, child.name)
-
-    graph = labelled_graph(rendered, placed)
-    problems = [*map(str, rendered.problems), *(f"a dependency cycle: {each}" for each in graph.cycles)]
+    graph, found = rendered_graph(folder.templates, parent, view)
+    problems = [*map(str, found), *(f"a dependency cycle: {each}" for each in graph.cycles)]
     if len(graph.nodes) > MAX_NODES:
         return FolderGraph(problems=(f"it has {len(graph.nodes)} objects, which is more than a page can draw",))
     return _drawn(graph, tuple(dict.fromkeys(problems)))

@@ -69,8 +69,7 @@ from ssa_operator.web.folder_page import FolderGraph, folder_graph, make_folder_
 from ssa_operator.web.login import LOGOUT, OPEN_PATHS, Login, refused, root_of, token_of
 from ssa_operator.web.login import PAGE as LOGIN
 from ssa_operator.web.looked_up import MayGet
-from ssa_operator.web.manifest_lines import manifest_of
-from ssa_operator.web.object_details import CORE_EVENTS, details_of_child, details_of_parent
+from ssa_operator.web.object_page import CORE_EVENTS, changes_now, details_of_child, details_of_parent, manifest_of
 from ssa_operator.web.overview import MAX_PAGE, PAGE, SharedOverviews, loaded_at, make_overview
 from ssa_operator.web.parent_page import MayList, parent_edges, parent_tree, portions
 from ssa_operator.web.parent_rows import GROUPS, Filter, ParentRows
@@ -78,7 +77,6 @@ from ssa_operator.web.rendered_file import rendered_file
 from ssa_operator.web.rollout_page import RolloutFile, changed_files, make_rollout_page, revision_before
 from ssa_operator.web.timeline_recording import TimelineRecording
 from ssa_operator.web.timelines import Timelines, entry_data
-from ssa_operator.web.would_change import changes_now
 
 STATIC = Path(__file__).parent / "static"
 
@@ -239,7 +237,9 @@ class WebView:
         value: dict[str, Any] = msgspec.to_builtins(found)
         return value
 
-    def shared_overview(self, wanted: Filter, visible: Collection[str], offset: int, limit: int) -> dict[str, Any]:
+    async def shared_overview(
+        self, wanted: Filter, visible: Collection[str], offset: int, limit: int
+    ) -> dict[str, Any]:
         """The same for open pages: those that show the same share it."""
         question = (wanted, frozenset(visible), offset, limit)
         return self._overviews.of(question, lambda: self.overview(wanted, visible, offset, limit))
@@ -277,19 +277,10 @@ class WebView:
         value: dict[str, Any] = msgspec.to_builtins(page)
         return value
 
-    async def folder_pages(self, name: str) -> Values:
-        """The same, again after each load. A folder that is gone may come back."""
-        shown: tuple[Folder | None, Parents | None] | None = None
-        while True:
-            loaded = self.operator.controllers.templates.folders.get(name), self.operator.folders.get(name)
-            if shown is None or loaded[0] is not shown[0] or loaded[1] is not shown[1]:
-                shown = loaded
-                try:
-                    value = await self.folder_page(name)
-                except web.HTTPNotFound as error:
-                    value = {"error": (error.text or "").strip()}
-                yield value
-            await asyncio.sleep(PAUSE)
+    def folder_version(self, name: str) -> object:
+        """What changes with each load of a folder."""
+        loaded = self.operator.controllers.templates.folders.get(name), self.operator.folders.get(name)
+        return loaded_at(self.operator, name), *map(id, loaded)
 
     def _rollout(self, name: str) -> FolderRollout | None:
         return None if self.operator.rollouts is None else self.operator.rollouts.find(name)
@@ -310,24 +301,10 @@ class WebView:
         value: dict[str, Any] = msgspec.to_builtins(page)
         return value
 
-    async def rollout_pages(self, name: str) -> Values:
-        """The same, again after each change, and after HISTORY_INTERVAL."""
-        loop, shown = asyncio.get_running_loop(), object()
-        while True:
-            started = loop.time()
-            rollout = self._rollout(name)
-            version = (rollout and rollout.version, self._rows.version, started // HISTORY_INTERVAL)
-            if version != shown:
-                shown = version
-                try:
-                    value = await self.rollout_page(name)
-                except web.HTTPNotFound as error:
-                    value = {"error": (error.text or "").strip()}
-                spent = loop.time() - started
-                yield value
-                await asyncio.sleep(pause_after(spent))
-            else:
-                await asyncio.sleep(PAUSE)
+    def rollout_version(self, name: str) -> object:
+        """What changes with each change of a rollout or of a parent, and after HISTORY_INTERVAL."""
+        rollout, now = self._rollout(name), asyncio.get_running_loop().time()
+        return rollout and rollout.version, self._rows.version, now // HISTORY_INTERVAL
 
     async def _history(
         self, store: RevisionStore, name: str, state: State
@@ -536,6 +513,21 @@ class _Requests:
         return _json(self._view.overview(wanted, visible, offset, limit))
 
     async def folder(self, request: web.Request) -> web.StreamResponse:
+        return await self._of_folder(request, self._view.folder_page, self._view.folder_version)
+
+    async def rollout(self, request: web.Request) -> web.StreamResponse:
+        if (folder := request.match_info["folder"]) not in self._view.folders():
+            await self._access.authorize(request)
+            raise web.HTTPNotFound(text=f"there is no template folder {folder}\n")
+        return await self._of_folder(request, self._view.rollout_page, self._view.rollout_version)
+
+    async def _of_folder(
+        self,
+        request: web.Request,
+        page: Callable[[str], Awaitable[dict[str, Any]]],
+        version: Callable[[str], object],
+    ) -> web.StreamResponse:
+        """Answer with the page of a folder, again after each change of its version."""
         name = request.match_info["folder"]
 
         async def review() -> None:
@@ -544,8 +536,9 @@ class _Requests:
             if need is not None:
                 await self._access.authorize_read(request, need)
 
-        view = self._view
-        return await self._send(request, review, lambda: view.folder_page(name), lambda: view.folder_pages(name))
+        return await self._send(
+            request, review, lambda: page(name), lambda: paced(lambda: page(name), lambda: version(name))
+        )
 
     async def parent(self, request: web.Request) -> web.StreamResponse:
         def trees() -> Values:
@@ -585,17 +578,6 @@ class _Requests:
 
         return handle
 
-    async def rollout(self, request: web.Request) -> web.StreamResponse:
-        folder = request.match_info["folder"]
-
-        view = self._view
-        return await self._send(
-            request,
-            lambda: self._review_folder(request, folder),
-            lambda: view.rollout_page(folder),
-            lambda: view.rollout_pages(folder),
-        )
-
     def _reader(self, request: web.Request) -> Reader:
         return Reader(self._may(request), self._may_get(request))
 
@@ -614,15 +596,6 @@ class _Requests:
     async def _review(self, request: web.Request) -> None:
         await self._access.authorize(request)
         await self._access.authorize_parent(self._view.operator, request)
-
-    async def _review_folder(self, request: web.Request, folder: str) -> None:
-        await self._access.authorize(request)
-        needs = self._view.folders()
-        if folder not in needs:
-            raise web.HTTPNotFound(text=f"there is no template folder {folder}\n")
-        need = needs[folder]
-        if need is not None:
-            await self._access.authorize_read(request, need)
 
     async def _name(self, request: web.Request) -> str:
         """What the open pages of a reader are counted by: the account, or the address if this host needs none."""

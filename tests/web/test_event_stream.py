@@ -34,7 +34,7 @@ class _Clock:
 async def test_a_page_gets_at_most_four_events_a_second_and_less_often_what_takes_long(seconds: list[float]) -> None:
     clock, left = _Clock(), iter(seconds)
 
-    def make() -> dict[str, Any]:
+    async def make() -> dict[str, Any]:
         clock.now += next(left)
         return {}
 

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ssa_operator.web.merge_patch import merge_patch
+from ssa_operator.web.event_stream import merge_patch
 
 VALUES = st.recursive(
     st.booleans() | st.integers() | st.text(max_size=3),

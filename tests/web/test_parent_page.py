@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from ssa_operator.web.answers import ParentTree
-from ssa_operator.web.merge_patch import merge_patch
+from ssa_operator.web.event_stream import merge_patch
 from ssa_operator.web.parent_page import FIRST_NODES, MORE_NODES, portions
 from tests.benchmarks.web import tree
 from tests.web.test_merge_patch import apply_merge_patch

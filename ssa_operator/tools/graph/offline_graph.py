@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,15 +18,16 @@ from msgspec.structs import replace
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.cluster_view import OfflineClusterView
 from ssa_operator.objects.identity import GroupKind, Identity
-from ssa_operator.objects.labelled_graph import labelled_graph
+from ssa_operator.objects.labelled_graph import LabelledGraph, labelled_graph
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.render_result import Document
+from ssa_operator.objects.render_result import Document, RenderProblem
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.rendering.folder.contained_files import yaml_files
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.folder.loaded_folders import Folder, Sources, load_all
 from ssa_operator.rendering.folder.object_files import SUFFIXES
+from ssa_operator.rendering.jinja.templates import Templates
 from ssa_operator.rendering.render import render, render_traced
 from ssa_operator.schema.crd_schema import version_priority
 from ssa_operator.schema.sample_objects import sample_object
@@ -137,19 +139,27 @@ class _Offline(Struct, frozen=True, kw_only=True):
         folder = find_folder(parent.body, self.sources, self.kinds)
         now = time.time()
         body = created_parent(parent, folder, self.kinds, now).body
-        scoped = cluster_scoped(self.kinds)
-        view = OfflineClusterView(now=now, cluster_scoped=scoped, custom_kinds=custom_kinds(self.kinds))
-        plain, traced = render(folder, body, view), render_traced(folder, body, view)
-        identity = LiveObject.of(body).identity
-
-        def placed(child: Identity) -> Identity:
-            if child.group_kind in scoped:
-                return replace(child, namespace="")
-            return child if child.namespace else replace(child, namespace=identity.namespace)
-
-        graph = labelled_graph(traced, placed)
+        view = OfflineClusterView(
+            now=now, cluster_scoped=cluster_scoped(self.kinds), custom_kinds=custom_kinds(self.kinds)
+        )
+        identity, plain = LiveObject.of(body).identity, render(folder, body, view)
+        graph, _ = rendered_graph(folder, body, view)
         problems = [*map(str, plain.problems), *(f"{identity} has a dependency cycle: {each}" for each in graph.cycles)]
         return DrawnGraph(title=str(identity), note=note, graph=graph, problems=tuple(dict.fromkeys(problems)))
+
+
+def rendered_graph(
+    templates: Templates | Folder, parent: Mapping[str, Any], view: OfflineClusterView
+) -> tuple[LabelledGraph, tuple[RenderProblem, ...]]:
+    """The graph of a parent, and the problems of its templates."""
+    rendered, namespace = render_traced(templates, parent, view), parent["metadata"].get("namespace", "")
+
+    def placed(child: Identity) -> Identity:
+        if child.group_kind in view.cluster_scoped:
+            return replace(child, namespace="")
+        return child if child.namespace else replace(child, namespace=namespace)
+
+    return labelled_graph(rendered, placed), rendered.problems
 
 
 def _example_files(files: GraphFiles) -> Iterator[Path]:

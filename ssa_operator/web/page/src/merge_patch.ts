@@ -1,4 +1,4 @@
-// JSON Merge Patch (RFC 7386), as ssa_operator/web/merge_patch.py makes it.
+// JSON Merge Patch (RFC 7386), as ssa_operator/web/event_stream.py makes it.
 
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 

@@ -1,37 +1,50 @@
-"""What is known of one object beside its lines: its conditions, its Events, and the rule that judged it.
+"""What a page shows of one object: its conditions, its Events, the rule that judged it, its lines with their writers,
+and what an apply would change in it.
 
 Promises:
-- The readiness is the one that the operator finds, by the rule that it uses.
+- Readiness, writers and changes are those of the operator, of `ssa-operator blame` and of `ssa-operator diff`. Each
+  write is a dry run.
 - Only the parent, its live children, what these own, and what the templates look up are shown, so that a page of a
-  parent reads no other object.
-- If an object holds a Secret's content, the texts of its conditions and Events are hidden, because they may quote it.
-  So are those of the objects below it, and of a looked-up object that another one made.
+  parent reads no other object. What an apply would change leaves out objects that the reader may not get.
+- No Secret's content. Of an object that holds any, the texts of conditions and Events are hidden, because they may
+  quote it; so are those of the objects below it, and of a looked-up object that another one made, which has no lines.
 - If the operator may not list Events, a note names the permission.
+
+https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import secrets
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+from msgspec.structs import replace
 
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.api.resource import Resource
+from ssa_operator.objects.field_attribution import Attribution
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import visible_line
 from ssa_operator.objects.readiness import readiness, rule_of
-from ssa_operator.operator.preview import Preview
-from ssa_operator.reconcile.child import Child
+from ssa_operator.operator.preview import Planned, Preview
+from ssa_operator.reconcile.child import Action, Child
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.reconcile.status.child_status import STATUS_HIDDEN
+from ssa_operator.rendering.yaml.to_yaml import yaml_lines
+from ssa_operator.tools.blamed_object import BlamedObject, blamed_children, blamed_looked_up
 from ssa_operator.tools.command_target import FoundObject
 from ssa_operator.tools.owners import owner_chain, read
+from ssa_operator.tools.plan.changes import changes_data, parent_changes
+from ssa_operator.tools.plan.previews import NamedParent
 from ssa_operator.tools.tree.object_events import ObjectEvent
 from ssa_operator.tools.tree.tree_view import conditions_of
-from ssa_operator.web.looked_up import is_looked_up, owner_of
+from ssa_operator.web.looked_up import MayGet, is_looked_up, owner_of
+from ssa_operator.web.parent_page import key_of, node_key
 
 CORE_EVENTS = Resource(group="", version="v1", kind="Event", plural="events", namespaced=True)
 """Only the core API selects Events by the object that they are about."""
@@ -141,3 +154,67 @@ async def _child_above(
         if above := next((uids[owner.uid] for owner in owners if owner.uid in uids), None):
             return above
     return None
+
+
+async def manifest_of(
+    preview: Preview, client: Client, mapper: RESTMapper, parents: Parents, found: FoundObject, child: Identity
+) -> dict[str, Any] | None:
+    """The lines of an object, None if it is no live child of the parent, and no live object that its templates look up.
+    Raises ApiError.
+    """
+    parent, key = parents.parent(found.live), key_of(child)
+    for one in await blamed_children(preview, parent, lambda identity: key_of(identity) == key):
+        data: dict[str, Any] = {"lines": list(_lines(one))}
+        return data | ({"note": one.note} if one.note else {})
+    if not is_looked_up(preview, await preview.plan(parent), child):
+        return None
+    live = await read(client, mapper, child)
+    if live is None:
+        return None
+    if owner := owner_of(live):
+        note = f"{owner} made it: its lines are not shown, because they may be a Secret's content"
+        return {"lines": [], "note": note}
+    other = await blamed_looked_up(preview, live)
+    return None if other is None else {"lines": list(_lines(other))}
+
+
+def _lines(blamed: BlamedObject) -> Iterator[dict[str, Any]]:
+    fields = {field.path: field for field in blamed.fields}
+    for line in yaml_lines(blamed.body):
+        field = None if line.field is None else fields.get(line.field)
+        yield {"text": line.text} if field is None else {"text": line.text, **_written(blamed, field)}
+
+
+def _written(blamed: BlamedObject, field: Attribution) -> dict[str, Any]:
+    """Who wrote a field. Its value is in the text."""
+    data = {name: value for name, value in blamed.field_data(field).items() if name != "value"}
+    return {"writer": field.writer.value, **data}
+
+
+async def changes_now(
+    preview: Preview, parents: Parents, found: FoundObject, child: str, may_get: MayGet
+) -> dict[str, Any]:
+    """What an apply of the parent would change now, or of one child (`node_key`). Raises ApiError."""
+    parent = parents.parent(found.live)
+    planned = await preview.plan(parent)
+    if child:
+        planned = _only(planned, child)
+    outcomes = await preview.dry_run(planned, as_resumed=True)
+    changes = parent_changes(NamedParent(parent=parent), planned, outcomes, secrets.token_bytes(16))
+    hidden = {each.identity for each in changes.objects if not await may_get(preview.placed(planned)(each.identity))}
+    shown = tuple(each for each in changes.objects if each.identity not in hidden)
+    data = changes_data(replace(changes, objects=shown))
+    if hidden:
+        kinds = ", ".join(sorted({each.kind for each in hidden}))
+        data["notes"].append(f"objects of these kinds are not shown, because you may not get them: {kinds}")
+    if child:
+        data["objects"] = [each for each in data["objects"] if node_key(each) == child]
+    return data
+
+
+def _only(planned: Planned, child: str) -> Planned:
+    """The plan of one child. Whether an object is pruned depends on all others."""
+    steps = tuple(step for step in planned.plan.steps if key_of(step.identity) == child)
+    if not steps or any(step.action in (Action.PRUNE, Action.KEEP) for step in steps):
+        return planned
+    return replace(planned, plan=replace(planned.plan, steps=steps))
