@@ -75,8 +75,7 @@ from ssa_operator.web.parent_page import MayList, parent_edges, parent_tree, por
 from ssa_operator.web.parent_rows import GROUPS, Filter, ParentRows
 from ssa_operator.web.rendered_file import rendered_file
 from ssa_operator.web.rollout_page import RolloutFile, changed_files, make_rollout_page, revision_before
-from ssa_operator.web.timeline_recording import TimelineRecording
-from ssa_operator.web.timelines import Timelines, entry_data
+from ssa_operator.web.timelines import TimelineRecording, Timelines, entry_data
 
 STATIC = Path(__file__).parent / "static"
 

@@ -24,7 +24,7 @@ from ssa_operator.reconcile.field_conflicts.rules import find_field_changes
 from ssa_operator.reconcile.merged_outcomes import merged
 from ssa_operator.reconcile.secrets.content_fields import Mask
 from ssa_operator.schema.schema_validation import validate
-from ssa_operator.tools.plan.object_changes import object_changes
+from ssa_operator.tools.plan.changes import object_changes
 from tests.instruction_counts import is_linear
 from tests.objects.example_objects import made
 

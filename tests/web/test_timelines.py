@@ -11,8 +11,7 @@ from ssa_operator.informers.parents import ParentKey
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.web import timelines as module
-from ssa_operator.web.timeline_recording import changes_by_others
-from ssa_operator.web.timelines import HOUR, MAX_OF_PARENT, Timelines, entry_data
+from ssa_operator.web.timelines import HOUR, MAX_OF_PARENT, Timelines, changes_by_others, entry_data
 
 WEB, DB = ParentKey("echoes.example.com", "one", "web"), ParentKey("echoes.example.com", "one", "db")
 QUIET = {"causes": ["resync"], "result": "ok"}

@@ -52,7 +52,7 @@ def apply(
     """
     from ssa_operator.operator.process import connection
     from ssa_operator.tools.command_target import cluster_target
-    from ssa_operator.tools.offline.file_apply import FileApply
+    from ssa_operator.tools.offline.file_parents import FileApply
     from ssa_operator.tools.offline.parent_documents import given_files
 
     check_folders(templates)

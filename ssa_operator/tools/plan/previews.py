@@ -1,8 +1,10 @@
-"""Opens a preview for a command, and finds the parents that the command names: in files or in the cluster.
+"""The preview of a command, and the parents that its arguments name: in files or in the cluster.
 
 Promises:
 - The templates must load: otherwise the command names every problem with file and line, and ends.
-- A parent in a file is one that the API server would accept. A refusal names the file and line.
+- A parent in a file is planned as if it had been applied: with the API server's defaults and validation, and with the
+  uid of the live parent if there is one. A refusal names the file and line.
+- Two parents that render one object are noticed, even if one of them is only in a file.
 - A parent in the cluster is named as for kubectl.
 """
 
@@ -11,30 +13,108 @@ from __future__ import annotations
 import gc
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ssa_operator.informers.parents import Parent
-from ssa_operator.kube.api.client import Client
+from ssa_operator.informers.parents import Parent, ParentKey
+from ssa_operator.kube.api.client import Client, DryRunClient
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.operator.operator_options import Options
-from ssa_operator.operator.preview import Planned
+from ssa_operator.operator.preview import Planned, Preview, synced_informers
 from ssa_operator.operator.process.connection import Target, connect_for_preview
 from ssa_operator.operator.process.streams import CommandError
-from ssa_operator.operator.shared_informers import ParentError
+from ssa_operator.operator.shared_informers import ParentError, SharedInformers
+from ssa_operator.reconcile.parent_state import Parents, ParentState
 from ssa_operator.tools.command_target import ObjectReference, find_object, parse_references
 from ssa_operator.tools.offline.parent_documents import are_files, read_parents
-from ssa_operator.tools.offline.parent_files import namespaces_of_documents, watched_namespaces
+from ssa_operator.tools.offline.parent_files import apply_parent, folder_of, namespaces_of_documents, watched_namespaces
 from ssa_operator.tools.offline.rendered_parents import RenderedParents
-from ssa_operator.tools.plan import preview as previews
-from ssa_operator.tools.plan.preview import FilePreview
+
+
+class FilePreview(Preview):
+    """A preview that also plans parents of files. `opened` gives one whose informers have synced."""
+
+    def __init__(self, client: DryRunClient, shared: SharedInformers) -> None:
+        super().__init__(client, shared)
+        self._client = client
+        self._created = 0
+
+    def plan_all_parents(self) -> None:
+        """From now on, the plans of all parents go by each other, where these share an object."""
+        self.shared.claims.planned_shares = {}
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """The template folders and files that don't load."""
+        return self.controllers.templates.loaded.problem_lines
+
+    @property
+    def unavailable(self) -> Mapping[str, str]:
+        """Why the parents of a folder are not known, by the folder's name."""
+        unsynced = {
+            name: next((each.problem for each in parents.reflectors if each.problem), "its watch is not synced")
+            for name, parents in self.controllers.folders.items()
+            if not parents.synced
+        }
+        return {**self.controllers.missing, **unsynced}
+
+    def parents(self) -> list[Parent]:
+        """All live parents, in the order of their folders and names."""
+        folders = self.controllers.folders
+        return [
+            folders[name].parent(live)
+            for name in sorted(folders)
+            for live in sorted(folders[name], key=lambda live: live.identity)
+        ]
+
+    def folder_of(self, kind: GroupKind) -> Parents:
+        """The informer of the parents of a kind. Raises ParentError if no folder has templates for it."""
+        return folder_of(self.controllers, kind)
+
+    async def as_applied(self, body: Mapping[str, Any], namespace: str) -> Parent:
+        """The parent of a file as the API server would store it; `namespace` is that of a parent without one.
+
+        Raises ParentError if it has no templates, and ApiError if the API server refuses it.
+        """
+        parents = self.folder_of(GroupKind.of(body["apiVersion"], body["kind"]))
+        applied = await apply_parent(self._client, parents.served.resource, body, namespace, dry_run=True)
+        live = LiveObject.of(self._stored(applied.live, parents, created=applied.created))
+        key = ParentKey(parents.folder.name, live.identity.namespace, live.identity.name)
+        self.shared.router.parent_added(live, key)
+        return parents.parent(live)
+
+    def _stored(self, live: LiveObject, parents: Parents, *, created: bool) -> dict[str, Any]:
+        """The object that a dry run would store, in the version that the folder reads."""
+        metadata = dict(live.body["metadata"])
+        if created:
+            # The API server draws a new uid each time. As in an offline render, the uid is all zeros.
+            metadata["uid"] = f"00000000-0000-0000-0000-{self._created:012d}"
+            metadata.pop("resourceVersion", None)
+            self._created += 1
+        return {**live.body, "apiVersion": parents.served.resource.api_version, "metadata": metadata}
+
+    async def plan_applied(self, parent: Parent) -> Planned:
+        """The plan of a parent in a file. Changes by the file do not count as changes of the templates, because the
+        same templates are rendered for the live parent, too. Fields into which they put contents of Secrets there may
+        still hold content.
+        """
+        live = self.folder_of(parent.live.identity.group_kind).find(
+            parent.live.identity.namespace, parent.live.identity.name
+        )
+        if live is None or live.uid != parent.live.uid:
+            return await self.plan(parent)
+        before = await self.plan(replace(parent, live=live))
+        return await self.plan(parent, ParentState(renders=before.renders, secrets=before.secrets))
+
 
 USAGE = 2
 """The exit code of wrong arguments, and of errors of `diff` and `plan`."""
@@ -97,7 +177,8 @@ async def opened(
             watched = await watched_namespaces(client, mapper, options.templates, namespaces)
             options = replace(options, namespaces=watched)
         try:
-            async with previews.opened(client, mapper, options) as preview:
+            async with synced_informers(client, mapper, options) as shared:
+                preview = FilePreview(client, shared)
                 if preview.problems:
                     raise CommandError("\n".join(preview.problems), code=USAGE)
                 yield PreviewSession(preview=preview, client=client, mapper=mapper)

@@ -6,7 +6,7 @@ from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.managed_fields import FieldOwner
 from ssa_operator.reconcile.child import Result
 from ssa_operator.reconcile.field_changes import ChangeCause
-from ssa_operator.tools.plan.object_changes import ChangedField, ObjectChange
+from ssa_operator.tools.plan.changes import ChangedField, ObjectChange
 from ssa_operator.tools.plan.plan_summary import NAMES, PlanSummary, data, markdown, styled_lines, table, text
 
 PARENT = Identity("example.com", "Echo", "default", "web")

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.rollout_settings import Batch, Canary, RolloutSettings
 from ssa_operator.operator.rollouts.rules import Member
-from ssa_operator.tools.plan.planned_waves import PlannedWaves
+from ssa_operator.tools.plan.plan_summary import PlannedWaves
 
 SETTINGS = RolloutSettings()
 CANARIES = Canary(selector={"matchLabels": {"tier": "canary"}}, count=None)

@@ -20,15 +20,15 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.operator.planned_deletions import planned_deletions
+from ssa_operator.operator.preview import synced_informers
 from ssa_operator.operator.shared_informers import ParentError
 from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.tools.command_target import FoundObject
 from ssa_operator.tools.plan.all_parents import plan_all
 from ssa_operator.tools.plan.changes import parent_changes
 from ssa_operator.tools.plan.plan_summary import PlanSummary
-from ssa_operator.tools.plan.preview import FilePreview, opened
-from ssa_operator.tools.plan.previews import NamedParent
-from ssa_operator.web.would_change import changes_now
+from ssa_operator.tools.plan.previews import FilePreview, NamedParent
+from ssa_operator.web.object_page import changes_now
 from tests.devcluster.audit import own_requests
 from tests.operator.harness import (
     ECHOES,
@@ -78,9 +78,9 @@ def previewing(cluster: Cluster, options: MakeOptions) -> Previewing:
     async def preview(**changes: Any) -> AsyncIterator[FilePreview]:
         async with (
             DryRunClient(await administrator(cluster)) as client,
-            opened(client, RESTMapper(client), options(**changes)) as found,
+            synced_informers(client, RESTMapper(client), options(**changes)) as shared,
         ):
-            yield found
+            yield FilePreview(client, shared)
 
     return preview
 

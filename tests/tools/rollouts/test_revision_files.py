@@ -10,9 +10,8 @@ from msgspec.structs import replace
 
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.rendering.folder.loaded_folders import FolderInputs, load_all
-from ssa_operator.tools.rollouts.revision_files import changed_files, differences
 from ssa_operator.tools.rollouts.stored_revisions import written
-from ssa_operator.tools.rollouts.stored_rollouts import near_folder
+from ssa_operator.tools.rollouts.stored_rollouts import changed_files, differences, near_folder
 
 ECHOES = "echoes.example.com"
 CHILD = f"{ECHOES}/child.yaml.j2"
