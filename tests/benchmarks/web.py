@@ -336,7 +336,7 @@ async def open_pages(operator: Operator, rows: ParentRows, pages: int, seconds: 
     streams, samples = EventStreams(), FigureSamples()
 
     async def overview(request: web.Request) -> web.StreamResponse:
-        def value() -> dict[str, Any]:
+        async def value() -> dict[str, Any]:
             figures = samples.figures()
             made = make_overview(operator, rows, figures, Filter(), {FOLDER}, offset=0, limit=50)
             return cast("dict[str, Any]", msgspec.to_builtins(made))
