@@ -8,7 +8,7 @@ Promises:
 - Everything that hides text of a template, such as an include with a computed name, is an UnknownPart.
 
 How it works:
-This is an interpreter of Jinja's syntax trees that takes every branch. Two tables have a handler for each statement and
+This is an interpreter of Jinja's syntax trees that takes every branch. `_on_<node>` expands a kind of statement or
 expression that decides text. For any other node, the interpreter visits the children, so that their lookups are found,
 and the value is UNKNOWN. A scope maps names to values (`possible_values`): the texts that an expression may give, the
 output of a macro, the items of a list, a field of the parent, a macro, a module, or nothing that is known.
@@ -31,7 +31,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
-from typing import Any
 
 from jinja2 import nodes
 from msgspec import Struct
@@ -139,41 +138,6 @@ class Expansion:
     _count: int = 0
     _active: Counter[object] = field(default_factory=Counter)
     """The macros and files that are being expanded, each with how often."""
-    _statements: Mapping[type[nodes.Node], Callable[[Any, Scope], None]] = field(init=False)
-    _expressions: Mapping[type[nodes.Node], Callable[[Any, Scope], Value]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._statements = {
-            nodes.Assign: self._set,
-            nodes.AssignBlock: self._set_block,
-            nodes.Block: self._block,
-            nodes.CallBlock: self._call_block,
-            nodes.FilterBlock: self._filter_block,
-            nodes.For: self._for,
-            nodes.FromImport: self._from_import,
-            nodes.If: self._if,
-            nodes.Import: self._import,
-            nodes.Include: self._include,
-            nodes.ExprStmt: self._expression_statement,
-            nodes.Macro: self._macro,
-            nodes.Output: self._output,
-            nodes.With: self._with,
-        }
-        self._expressions = {
-            nodes.Add: self._sum,
-            nodes.Call: self._call,
-            nodes.Concat: self._concatenation,
-            nodes.CondExpr: self._choice,
-            nodes.Const: self._constant,
-            nodes.Dict: self._mapping,
-            nodes.Filter: self._filter,
-            nodes.Getattr: self._attribute,
-            nodes.Getitem: self._attribute,
-            nodes.List: self._list,
-            nodes.Name: self._name,
-            nodes.Or: self._alternative,
-            nodes.Tuple: self._list,
-        }
 
     def expand(self, name: str) -> tuple[Piece, ...]:
         """The text of a file with all its branches. Raises ExpansionError."""
@@ -206,7 +170,7 @@ class Expansion:
 
     def _files(self, expression: nodes.Expr, scope: Scope, line: int) -> list[str]:
         """The files that an import or include may name."""
-        value = self._value(expression, scope)
+        value = self._visit(expression, scope)
         values = value.values if isinstance(value, PossibleItems) else (value,)
         found: list[str] = []
         for each in values:
@@ -231,26 +195,26 @@ class Expansion:
 
     def _body(self, body: Sequence[nodes.Node], scope: Scope) -> None:
         for node in body:
-            self._statement(node, scope)
+            self._visit(node, scope)
 
-    def _statement(self, node: nodes.Node, scope: Scope) -> None:
+    def _visit(self, node: nodes.Node, scope: Scope) -> Value:
+        """Expand a statement, or an expression, whose value this returns."""
         self._step()
-        handler = self._statements.get(type(node))
+        handler: Callable[[nodes.Node, Scope], Value | None] | None
+        handler = getattr(self, f"_on_{type(node).__name__.lower()}", None)
         if handler is not None:
-            handler(node, scope)
-            return
+            value = handler(node, scope)
+            return UNKNOWN if value is None else value
         for child in node.iter_child_nodes():
-            if isinstance(child, nodes.Expr):
-                self._value(child, scope)
-            else:
-                self._statement(child, scope)
+            self._visit(child, scope)
+        return UNKNOWN
 
-    def _output(self, node: nodes.Output, scope: Scope) -> None:
+    def _on_output(self, node: nodes.Output, scope: Scope) -> None:
         for child in node.nodes:
             if isinstance(child, nodes.TemplateData):
                 self._text(child.data)
             else:
-                self._emit(self._value(child, scope), child)
+                self._emit(self._visit(child, scope), child)
 
     def _text(self, data: str) -> None:
         at = 0
@@ -276,13 +240,13 @@ class Expansion:
             self._step()
             self._pieces.append(piece)
 
-    def _if(self, node: nodes.If, scope: Scope) -> None:
+    def _on_if(self, node: nodes.If, scope: Scope) -> None:
         arms = [(each.test, each.body) for each in (node, *node.elif_)]
         number = len(self.conditions)
         self.conditions.append(Condition(arms=len(arms) + bool(node.else_), exhaustive=bool(node.else_)))
         scopes = [] if node.else_ else [scope]
         for test, _ in arms:
-            self._value(test, scope)
+            self._visit(test, scope)
         bodies = [body for _, body in arms] + ([node.else_] if node.else_ else [])
         before = self._branch
         for arm, body in enumerate(bodies):
@@ -296,37 +260,37 @@ class Expansion:
             for value in values[1:]:
                 scope[name] = self._joined(scope[name], value)
 
-    def _for(self, node: nodes.For, scope: Scope) -> None:
-        value = self._value(node.iter, scope)
+    def _on_for(self, node: nodes.For, scope: Scope) -> None:
+        value = self._visit(node.iter, scope)
         items = value.values if isinstance(value, PossibleItems) and len(value.values) <= _ITEMS_LIMIT else (UNKNOWN,)
         for item in items:
             own = dict(scope)
             self._assign(node.target, item, own)
             if node.test is not None:
-                self._value(node.test, own)
+                self._visit(node.test, own)
             self._body(node.body, own)
         self._body(node.else_, dict(scope))
 
-    def _macro(self, node: nodes.Macro, scope: Scope) -> None:
+    def _on_macro(self, node: nodes.Macro, scope: Scope) -> None:
         scope[node.name] = Body(
             self._file, tuple(each.name for each in node.args), tuple(node.defaults), node.body, scope
         )
 
-    def _import(self, node: nodes.Import, scope: Scope) -> None:
+    def _on_import(self, node: nodes.Import, scope: Scope) -> None:
         modules = [self._module(name, node.lineno) for name in self._files(node.template, scope, node.lineno)]
         scope[node.target] = modules[0] if len(modules) == 1 else UNKNOWN
 
-    def _from_import(self, node: nodes.FromImport, scope: Scope) -> None:
+    def _on_fromimport(self, node: nodes.FromImport, scope: Scope) -> None:
         modules = [self._module(name, node.lineno) for name in self._files(node.template, scope, node.lineno)]
         for each in node.names:
             name, alias = each if isinstance(each, tuple) else (each, each)
             scope[alias] = modules[0].scope.get(name, UNKNOWN) if len(modules) == 1 else UNKNOWN
 
-    def _include(self, node: nodes.Include, scope: Scope) -> None:
+    def _on_include(self, node: nodes.Include, scope: Scope) -> None:
         for name in self._files(node.template, scope, node.lineno):
             self._nested(partial(self._template, name, dict(scope)), node.lineno, name)
 
-    def _block(self, node: nodes.Block, scope: Scope) -> None:
+    def _on_block(self, node: nodes.Block, scope: Scope) -> None:
         """The block of the template that extends all others. `super()` is the block that it overrides."""
         (file, block), *overridden = self._blocks.get(node.name) or [(self._file, node)]
         own = dict(scope)
@@ -341,27 +305,27 @@ class Expansion:
         self._nested(body, node.lineno)
         self._file = before
 
-    def _set(self, node: nodes.Assign, scope: Scope) -> None:
-        self._assign(node.target, self._value(node.node, scope), scope)
+    def _on_assign(self, node: nodes.Assign, scope: Scope) -> None:
+        self._assign(node.target, self._visit(node.node, scope), scope)
 
-    def _set_block(self, node: nodes.AssignBlock, scope: Scope) -> None:
+    def _on_assignblock(self, node: nodes.AssignBlock, scope: Scope) -> None:
         value: Value = Fragment(self._captured(lambda: self._body(node.body, dict(scope))))
         if node.filter is not None:
-            value = self._filter_chain(node.filter, value, scope)
+            value = self._on_filter(node.filter, scope, value)
         self._assign(node.target, value, scope)
 
-    def _filter_block(self, node: nodes.FilterBlock, scope: Scope) -> None:
+    def _on_filterblock(self, node: nodes.FilterBlock, scope: Scope) -> None:
         text = Fragment(self._captured(lambda: self._body(node.body, dict(scope))))
-        self._emit(self._filter_chain(node.filter, text, scope), node.filter)
+        self._emit(self._on_filter(node.filter, scope, text), node.filter)
 
-    def _call_block(self, node: nodes.CallBlock, scope: Scope) -> None:
+    def _on_callblock(self, node: nodes.CallBlock, scope: Scope) -> None:
         caller = Body(self._file, tuple(each.name for each in node.args), tuple(node.defaults), node.body, scope)
-        self._emit(self._called(node.call, scope, caller), node.call)
+        self._emit(self._on_call(node.call, scope, caller), node.call)
 
-    def _with(self, node: nodes.With, scope: Scope) -> None:
+    def _on_with(self, node: nodes.With, scope: Scope) -> None:
         own = dict(scope)
         for target, value in zip(node.targets, node.values, strict=True):
-            self._assign(target, self._value(value, scope), own)
+            self._assign(target, self._visit(value, scope), own)
         self._body(node.body, own)
 
     def _assign(self, target: nodes.Node, value: Value, scope: Scope) -> None:
@@ -376,21 +340,12 @@ class Expansion:
 
     # Expressions.
 
-    def _value(self, node: nodes.Node, scope: Scope) -> Value:
-        self._step()
-        handler = self._expressions.get(type(node))
-        if handler is not None:
-            return handler(node, scope)
-        for child in node.iter_child_nodes():
-            self._value(child, scope)
-        return UNKNOWN
-
-    def _constant(self, node: nodes.Const, _: Scope) -> Value:
+    def _on_const(self, node: nodes.Const, _: Scope) -> Value:
         if node.value is None:
             return UNKNOWN
         return Texts(frozenset({str(node.value).lower() if isinstance(node.value, bool) else str(node.value)}))
 
-    def _name(self, node: nodes.Name, scope: Scope) -> Value:
+    def _on_name(self, node: nodes.Name, scope: Scope) -> Value:
         if node.name in scope:
             return scope[node.name]
         if node.name == "values":
@@ -407,12 +362,12 @@ class Expansion:
         options = self.field_options(path)
         return ParentField(path) if options is None else Texts(options)
 
-    def _attribute(self, node: nodes.Getattr | nodes.Getitem, scope: Scope) -> Value:
-        value = self._value(node.node, scope)
+    def _on_getattr(self, node: nodes.Getattr | nodes.Getitem, scope: Scope) -> Value:
+        value = self._visit(node.node, scope)
         if isinstance(node, nodes.Getattr):
             name = node.attr
         else:
-            key = self._value(node.arg, scope)
+            key = self._visit(node.arg, scope)
             if not (isinstance(key, Texts) and key.complete and len(key.options) == 1):
                 return UNKNOWN
             name = next(iter(key.options))
@@ -427,28 +382,32 @@ class Expansion:
                 return value.values[int(name)]
         return UNKNOWN
 
-    def _concatenation(self, node: nodes.Concat, scope: Scope) -> Value:
-        return concatenated([self._value(each, scope) for each in node.nodes])
+    _on_getitem = _on_getattr
 
-    def _sum(self, node: nodes.Add, scope: Scope) -> Value:
-        left, right = self._value(node.left, scope), self._value(node.right, scope)
+    def _on_concat(self, node: nodes.Concat, scope: Scope) -> Value:
+        return concatenated([self._visit(each, scope) for each in node.nodes])
+
+    def _on_add(self, node: nodes.Add, scope: Scope) -> Value:
+        left, right = self._visit(node.left, scope), self._visit(node.right, scope)
         if isinstance(left, PossibleItems) and isinstance(right, PossibleItems):
             return bounded(PossibleItems((*left.values, *right.values)))
         return concatenated([left, right])
 
-    def _choice(self, node: nodes.CondExpr, scope: Scope) -> Value:
-        self._value(node.test, scope)
-        first = self._value(node.expr1, scope)
-        return self._joined(first, self._value(node.expr2, scope) if node.expr2 is not None else Texts(frozenset({""})))
+    def _on_condexpr(self, node: nodes.CondExpr, scope: Scope) -> Value:
+        self._visit(node.test, scope)
+        first = self._visit(node.expr1, scope)
+        return self._joined(first, self._visit(node.expr2, scope) if node.expr2 is not None else Texts(frozenset({""})))
 
-    def _alternative(self, node: nodes.Or, scope: Scope) -> Value:
-        return self._joined(self._value(node.left, scope), self._value(node.right, scope))
+    def _on_or(self, node: nodes.Or, scope: Scope) -> Value:
+        return self._joined(self._visit(node.left, scope), self._visit(node.right, scope))
 
-    def _list(self, node: nodes.List | nodes.Tuple, scope: Scope) -> Value:
-        return bounded(PossibleItems(tuple(self._value(each, scope) for each in node.items)))
+    def _on_list(self, node: nodes.List | nodes.Tuple, scope: Scope) -> Value:
+        return bounded(PossibleItems(tuple(self._visit(each, scope) for each in node.items)))
 
-    def _mapping(self, node: nodes.Dict, scope: Scope) -> Value:
-        entries = [(self._value(each.key, scope), self._value(each.value, scope)) for each in node.items]
+    _on_tuple = _on_list
+
+    def _on_dict(self, node: nodes.Dict, scope: Scope) -> Value:
+        entries = [(self._visit(each.key, scope), self._visit(each.value, scope)) for each in node.items]
         found = []
         for key, value in entries:
             if not (isinstance(key, Texts) and key.complete and len(key.options) == 1):
@@ -456,19 +415,15 @@ class Expansion:
             found.append((next(iter(key.options)), value))
         return bounded(Entries(tuple(found)))
 
-    def _filter(self, node: nodes.Filter, scope: Scope) -> Value:
-        value = self._value(node.node, scope) if node.node is not None else UNKNOWN
-        return self._filtered(node, value, scope)
-
-    def _filter_chain(self, node: nodes.Filter, value: Value, scope: Scope) -> Value:
-        """The value after the filters of a block."""
+    def _on_filter(self, node: nodes.Filter, scope: Scope, text: Value = UNKNOWN) -> Value:
+        """The value after a filter, or after those of a block with this text."""
+        value = text
         if isinstance(node.node, nodes.Filter):
-            value = self._filter_chain(node.node, value, scope)
-        return self._filtered(node, value, scope)
-
-    def _filtered(self, node: nodes.Filter, value: Value, scope: Scope) -> Value:
-        arguments = [self._value(each, scope) for each in node.args]
-        named = {str(each.key): self._value(each.value, scope) for each in node.kwargs}
+            value = self._on_filter(node.node, scope, text)
+        elif node.node is not None:
+            value = self._visit(node.node, scope)
+        arguments = [self._visit(each, scope) for each in node.args]
+        named = {str(each.key): self._visit(each.value, scope) for each in node.kwargs}
         self._spread(node, scope)
         match node.name:
             case "safe" | "string" | "to_yaml" | "tojson" | "list":
@@ -496,7 +451,7 @@ class Expansion:
         """Find the lookups in the arguments after `*` and `**`."""
         for extra in (node.dyn_args, node.dyn_kwargs):
             if extra is not None:
-                self._value(extra, scope)
+                self._visit(extra, scope)
 
     def _with_default(self, value: Value, arguments: Sequence[Value]) -> Value:
         default = arguments[0] if arguments else Texts(frozenset({""}))
@@ -504,27 +459,23 @@ class Expansion:
             return Texts(default.options, complete=False) if isinstance(default, Texts) else UNKNOWN
         return value
 
-    def _call(self, node: nodes.Call, scope: Scope) -> Value:
-        return self._called(node, scope, None)
-
-    def _called(self, node: nodes.Call, scope: Scope, caller: Body | None) -> Value:
-        arguments = [self._value(each, scope) for each in node.args]
-        named = {each.key: self._value(each.value, scope) for each in node.kwargs}
+    def _on_call(self, node: nodes.Call, scope: Scope, caller: Body | None = None) -> Value:
+        arguments = [self._visit(each, scope) for each in node.args]
+        named = {each.key: self._visit(each.value, scope) for each in node.kwargs}
         self._spread(node, scope)
         if isinstance(node.node, nodes.Name) and node.node.name not in scope:
             if node.node.name in ("lookup", "lookup_all"):
-                computed = node.dyn_args is not None or node.dyn_kwargs is not None
-                self._lookup(node, _Arguments(arguments, named, computed))
+                self._lookup(node, arguments, named)
             self.generates = self.generates or node.node.name == "generated"
             self.warns = self.warns or node.node.name == "warn"
             return UNKNOWN
         if isinstance(node.node, nodes.Getattr) and node.node.attr in METHODS:
-            found = self._value(node.node.node, scope)
+            found = self._visit(node.node.node, scope)
             if isinstance(found, Entries) and node.node.attr not in dict(found.values):
                 return entries_of(found, node.node.attr)
             if node.node.attr == "split" and isinstance(found, Texts) and not named:
                 return split(found, arguments)
-        target = self._value(node.node, scope)
+        target = self._visit(node.node, scope)
         if isinstance(target, Body):
             return self._macro_result(target, arguments, named, caller, node.lineno)
         if isinstance(target, AnyValue) and _names_import(node.node, scope):
@@ -542,7 +493,7 @@ class Expansion:
             elif name in named:
                 own[name] = named[name]
             elif position >= first_default:
-                own[name] = self._value(macro.defaults[position - first_default], own)
+                own[name] = self._visit(macro.defaults[position - first_default], own)
             else:
                 own[name] = UNKNOWN
         if caller is not None:
@@ -559,24 +510,32 @@ class Expansion:
         # A macro that returns values writes text only where it ends without one.
         return reduce(self._joined, found) if found else Fragment(pieces)
 
-    def _expression_statement(self, node: nodes.ExprStmt, scope: Scope) -> None:
+    def _on_exprstmt(self, node: nodes.ExprStmt, scope: Scope) -> None:
         returned = return_value(node)
-        value = self._value(returned or node.node, scope)
+        value = self._visit(returned or node.node, scope)
         if returned is not None:
             self._returned.append(value)
 
-    def _lookup(self, node: nodes.Call, arguments: _Arguments) -> None:
+    def _lookup(self, node: nodes.Call, positional: Sequence[Value], named: Mapping[str, Value]) -> None:
         everything = isinstance(node.node, nodes.Name) and node.node.name == "lookup_all"
+        computed = node.dyn_args is not None or node.dyn_kwargs is not None
+
+        def argument(position: int, name: str) -> Value | None:
+            """None if the call has none."""
+            return (
+                positional[position] if position < len(positional) else named.get(name, UNKNOWN if computed else None)
+            )
+
         location = SourceLocation(self._file, node.lineno)
-        api_versions, kinds = arguments.get(0, "apiVersion"), arguments.get(1, "kind")
+        api_versions, kinds = argument(0, "apiVersion"), argument(1, "kind")
         for value, what in ((api_versions, "apiVersion"), (kinds, "kind")):
             if not (isinstance(value, Texts) and value.complete):
                 self.unknown[UnknownPart(f"the {what} of this lookup is computed", location)] = None
         # One namespace may be a constant and another one computed: `namespace=spec.x | default("a")`.
-        namespaces = known_texts(arguments.get(3, "namespace"), PARENT_NAMESPACE)
-        if (chosen := arguments.get(5, "namespaces")) is not None and everything:
+        namespaces = known_texts(argument(3, "namespace"), PARENT_NAMESPACE)
+        if (chosen := argument(5, "namespaces")) is not None and everything:
             namespaces = self._chosen_namespaces(chosen, location)
-        names = (None,) if everything else known_texts(arguments.get(2, "name"), None)
+        names = (None,) if everything else known_texts(argument(2, "name"), None)
         for api_version, kind in itertools.product(options_of(api_versions), options_of(kinds)):
             group_kind = GroupKind.of(api_version, kind)
             for name, namespace in itertools.product(names, namespaces):
@@ -641,21 +600,6 @@ class Expansion:
 
     def _report(self, message: str, line: int) -> None:
         self.unknown[UnknownPart(message, SourceLocation(self._file, line))] = None
-
-
-class _Arguments(Struct, frozen=True):
-    """The arguments of a call."""
-
-    positional: Sequence[Value]
-    named: Mapping[str, Value]
-    computed: bool
-    """Whether there are `*` or `**` arguments."""
-
-    def get(self, position: int, name: str) -> Value | None:
-        """An argument, None if the call has none."""
-        if position < len(self.positional):
-            return self.positional[position]
-        return self.named.get(name, UNKNOWN if self.computed else None)
 
 
 def _names_import(node: nodes.Node, scope: Scope) -> bool:
