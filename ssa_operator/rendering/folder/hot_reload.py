@@ -25,7 +25,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,34 +114,20 @@ _BURST_LIMIT = 500
 """Milliseconds after which a burst that continues is reported."""
 
 
-class _Files(Struct, frozen=True):
-    """The watched folders and files."""
-
-    folders: Sequence[Path]
-    files: Sequence[Path]
-    read_state: ReadState
-
-    def state(self) -> FilesState:
-        return files_state(self.folders, self.files, self.read_state)
-
-    def only(self, path: Path) -> _Files:
-        return _Files((path,), (), self.read_state) if path in self.folders else _Files((), (path,), self.read_state)
-
-
 class Burst:
     """A burst of changes that has ended: the files may be loaded now."""
 
-    def __init__(self, files: _Files, followed: Standstill) -> None:
+    def __init__(self, watch: _Watch, followed: Standstill) -> None:
         self.followed = followed
         self.was_taken = True
-        self._files = files
+        self._watch = watch
 
     def stands_still(self) -> bool:
         """Whether a finished load may be used: no copy began during it. It is called from the caller's thread, so that
         nothing can happen between the answer and its use.
         """
         now = time.monotonic()
-        self.followed = self.followed.seen(_joined(self._files.state()), now)
+        self.followed = self.followed.seen(_joined(self._watch.state()), now)
         due = self.followed.due
         self.was_taken = due is not None and due <= now
         return self.was_taken
@@ -158,22 +144,21 @@ async def changes(
     state before the caller's last load; without it, it yields None now, for a first load. `read_state` reads the states
     of folders whose changes count, by default those of templates.
     """
-    watched = _Files(folders, files, read_state)
-    watches = [_Watch(path, watched.only(path)) for path in (*folders, *files)]
+    watch = _Watch(folders, files, read_state)
     if known is None:
-        known = await asyncio.to_thread(watched.state)
+        known = await asyncio.to_thread(watch.state)
         yield None
     followed = Standstill.of(_joined(known), time.monotonic())
     while True:
         # Find the changes during the caller's load here, before the next watch begins.
-        found = await asyncio.to_thread(watched.state)
+        found = await asyncio.to_thread(watch.state)
         followed = followed.seen(_joined(found), time.monotonic())
         while (due := followed.due) is None or due > time.monotonic():
             seconds = None if due is None else due - time.monotonic()
-            await _next_event(watches, found, seconds)
-            found = await asyncio.to_thread(watched.state)
+            await watch.change(found, seconds)
+            found = await asyncio.to_thread(watch.state)
             followed = followed.seen(_joined(found), time.monotonic())
-        burst = Burst(watched, followed)
+        burst = Burst(watch, followed)
         yield burst
         followed = Standstill.of(followed.found, time.monotonic()) if burst.was_taken else burst.followed
 
@@ -183,47 +168,36 @@ def _joined(state: FilesState) -> FolderState:
     return {f"{path}:{name}": status for path, found in state.items() for name, status in found.items()}
 
 
-async def _next_event(watches: Sequence[_Watch], known: FilesState, seconds: float | None) -> None:
-    """Returns when a folder or file has another state than `known`, and after these seconds."""
-    waiting = [asyncio.create_task(watch.change(known[watch.path], seconds)) for watch in watches]
-    try:
-        done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        for each in done:
-            each.result()
-    finally:
-        for each in waiting:
-            each.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
-
-
 @dataclass(slots=True)
 class _Watch:
-    """Waits for another state of a folder or a file: by events of the file system, and else by polling."""
+    """Waits for another state of folders and files: by events of the file system, and else by polling."""
 
-    path: Path
-    watched: _Files
-    """The folder or file alone."""
-
+    folders: Sequence[Path]
+    files: Sequence[Path]
+    read_state: ReadState
     retry_at: float = 0.0
     """Until when it polls, because the system had no watch; on the monotonic clock."""
 
-    async def change(self, known: FolderState, seconds: float | None) -> None:
-        """Returns when there is another state, after these seconds, and if the watched folder was deleted."""
+    def state(self) -> FilesState:
+        return files_state(self.folders, self.files, self.read_state)
+
+    async def change(self, known: FilesState, seconds: float | None) -> None:
+        """Returns when there is another state, after these seconds, and if a watched folder was deleted."""
         poll = _POLL_INTERVAL if seconds is None else min(_POLL_INTERVAL, max(1, math.ceil(seconds * 1000)))
         async with aclosing(self._events(known, poll)) as events:
             async for _ in events:
-                if seconds is not None or (await asyncio.to_thread(self.watched.state))[self.path] != known:
+                if seconds is not None or await asyncio.to_thread(self.state) != known:
                     return
 
-    async def _events(self, known: FolderState, poll: int) -> AsyncGenerator[None, None]:
-        """Yields after each event of the file system, and after each `poll` milliseconds without one. Ends where the
+    async def _events(self, known: FilesState, poll: int) -> AsyncGenerator[None, None]:
+        """Yields after each event of the file system, and after each `poll` milliseconds without one. Ends where a
         watched folder is gone.
         """
         while time.monotonic() < self.retry_at:
             await asyncio.sleep(poll / 1000)
             yield None
         events = awatch(
-            *self._folders(known),
+            *dict.fromkeys(self._folders(known)),
             # A recursive watch follows each link, including one to the root of the file system.
             recursive=False,
             step=_BURST_GAP,
@@ -241,18 +215,20 @@ class _Watch:
             self._poll_after(error)
             yield None
 
-    def _folders(self, known: FolderState) -> list[Path]:
+    def _folders(self, known: FilesState) -> Iterator[Path]:
         """The folders whose events may be changes: those of the state, in which no link leads out."""
-        if not known or not self.watched.folders:
-            return [_nearest(self.path)]
-        return [self.path, *(self.path / name for name in known if name.endswith("/"))]
+        for path, state in known.items():
+            if state and path in self.folders:
+                yield from (path, *(path / name for name in state if name.endswith("/")))
+            else:
+                yield _nearest(path)
 
     def _poll_after(self, error: Exception) -> None:
         if not self.retry_at:
             log.warning(
                 "%s: the system has no watch for it (%s), so it is polled each second; for changes at once, raise "
                 "fs.inotify.max_user_instances or fs.inotify.max_user_watches of the node (sysctl)",
-                self.path,
+                ", ".join(map(str, (*self.folders, *self.files))),
                 error,
             )
         self.retry_at = time.monotonic() + _RETRY
