@@ -2,7 +2,9 @@
 
 Promises:
 - Plain scalars of templates follow YAML 1.2's core schema: `on`, `yes`, `010`, `1:30`, `1_000` and dates are strings.
-  Those of files for kubectl follow kubectl (`kubectl_scalars.py`).
+  Those of files for kubectl follow kubectl, as Helm and the API server do (`goyaml.v2/resolve.go` of
+  `sigs.k8s.io/yaml`): `yes`, `on`, `y` and their opposites are booleans; `0644` is octal, `0b101` binary, `1_000` a
+  number; an integer beyond 64 bits is a float; dates and `1:30` are texts.
 - A value can't change the structure: the parser sees a placeholder, and the value fills it afterwards.
 - YAML that two parsers could read differently is an error with its line: duplicate keys, keys that aren't strings,
   tags, NaN, numbers beyond 64 bits, aliases that multiply. A number is an error of its document alone.
@@ -15,7 +17,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
@@ -25,7 +27,6 @@ from ssa_operator.rendering.values.limits import DEPTH_LIMIT
 from ssa_operator.rendering.values.line_marks import RESERVED, MarkedText, StaticText
 from ssa_operator.rendering.values.manifest_values import INTEGERS
 from ssa_operator.rendering.values.template_text import PLACEHOLDER
-from ssa_operator.rendering.yaml.kubectl_scalars import SAME, kubectl_scalar
 from ssa_operator.rendering.yaml.nodes import Constant, DocumentError, Faulty, Fields, Items, Mixed, Node, Slot
 
 try:
@@ -291,3 +292,42 @@ def _is_merge(event: Any) -> bool:
 
 def _tag(tag: str) -> str:
     return tag.replace(_CORE_TAG, "!!")
+
+
+SAME: Final = object()
+"""Stands for a scalar that YAML 1.2 reads as kubectl does."""
+
+_KUBECTL_WORDS = {
+    **{form: True for word in ("y", "yes", "on") for form in (word, word.capitalize(), word.upper())},
+    **{form: False for word in ("n", "no", "off") for form in (word, word.capitalize(), word.upper())},
+}
+_CANDIDATE = re.compile(r"[-+]?(?:0[0-9bBoOxX_].*|[0-9]+_.*|[0-9]{19,})", re.ASCII)
+_KUBECTL_INT = re.compile(r"([-+]?)(0[xX]|0[oO]|0[bB]|0(?=[0-7])|)([0-9a-fA-F]+)", re.ASCII)
+_BASES = {"0x": 16, "0o": 8, "0b": 2, "0": 8, "": 10}
+_SIGNED_END, _UNSIGNED_END = 2**63, 2**64
+
+
+def kubectl_scalar(text: str) -> Any:
+    """The value of a plain scalar, SAME if YAML 1.2's core schema gives it, too."""
+    if text in _KUBECTL_WORDS:
+        return _KUBECTL_WORDS[text]
+    if not _CANDIDATE.fullmatch(text):
+        return SAME
+    plain = text.replace("_", "")
+    found = _KUBECTL_INT.fullmatch(plain)
+    if found is not None:
+        try:
+            number = int(found[1] + found[3], _BASES[found[2].lower()])
+        except ValueError:
+            pass
+        else:
+            if number in INTEGERS:
+                return number
+            if not found[1] and number < _UNSIGNED_END:
+                return float(number)
+    if not _FLOAT.fullmatch(plain):
+        return SAME
+    value = float(plain)
+    if value in (float("inf"), float("-inf")):
+        return SAME
+    return int(value) if value.is_integer() and abs(value) < _SIGNED_END else value

@@ -16,7 +16,7 @@ from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.manifest import POD_SPECS
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, value_at
-from ssa_operator.rendering.yaml.kubectl_scalars import SAME, kubectl_scalar
+from ssa_operator.rendering.yaml.documents import SAME, kubectl_scalar
 from ssa_operator.schema.field_errors import mapping_items
 from ssa_operator.tools.findings.findings import Finding, field_finding
 
