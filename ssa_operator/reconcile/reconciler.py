@@ -146,7 +146,7 @@ async def _reconcile(reconcile: Reconcile) -> Report:
     report = await publish(reconcile, await _report(reconcile, plan, outcomes))
     await reconcile.steps.rest()
     if inputs is not None:
-        repeatable = repeatable_resync(reconcile, inputs, plan, outcomes, report)
+        repeatable = await repeatable_resync(reconcile, inputs, plan, outcomes, report)
         reconcile.state = replace(reconcile.state, repeatable=repeatable)
     return report
 

@@ -2,15 +2,16 @@
 
 Promises:
 - Every manifest that such a reconcile applied is applied again. Only the render, the plan and the report are saved.
-- A reconcile that created, changed, refused, kept or pruned an object, or that waits for one, is not repeated.
-- If a parent's manifests are large in total, none are kept.
+- A reconcile that created, changed, refused or pruned an object, or that waits for one, is not repeated. One that left
+  an object alone that is made when absent, or once, is: a watch shows each change of the object.
+- If a parent's manifests are very large in total, none are kept.
 - A reconcile that took a decision by what the process remembers (a conflict, a feedback loop, a refusal, a recreation,
   new names, a warning of the API server) is not repeated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from sys import intern
 
@@ -24,8 +25,8 @@ from ssa_operator.reconcile.child_memory import ChildMemories
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.shared_ownership import with_owners
 
-SIZE_LIMIT = 64 * 1024
-"""Bytes of a parent's manifests, which are compressed, at most."""
+SIZE_LIMIT = 4 * 1024 * 1024
+"""Bytes of a parent's manifests, which are compressed, at most. Caches hold the objects in any case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +47,10 @@ class RepeatableApply:
 
 
 def repeatable_applies(
-    plan: Plan, outcomes: Sequence[Child], memories: ChildMemories, examples: Examples
-) -> tuple[RepeatableApply, ...] | None:
-    """The applies of a reconcile, None if it is not repeated. `memories` are those after the reconcile. They are
-    compressed by `examples`, which learn from them.
+    plan: Plan, outcomes: Sequence[Child], memories: ChildMemories
+) -> Sequence[tuple[Manifest, LiveObject]] | None:
+    """The manifests that a reconcile applied, with their objects; None if it is not repeated. `memories` are those
+    after the reconcile.
     """
     observed = plan.observed
     if (
@@ -59,32 +60,32 @@ def repeatable_applies(
         or plan.blocked
         or observed.children.unlabelled
         or observed.children.unreadable
-        or observed.records.once_records
         or observed.records.kept_values
         or observed.records.replicas
         or observed.records.held_prune
         or not memories.at_rest
     ):
         return None
-    if not all(_changes_nothing(outcome, observed.parent.uid) for outcome in outcomes):
+    unseen = plan.unseen
+    if not all(_changes_nothing(outcome, observed.parent.uid, unseen) for outcome in outcomes):
         return None
-    manifests = [
+    return [
         (outcome.manifest, outcome.live)
         for outcome in outcomes
         if outcome.action is Action.APPLY and outcome.manifest is not None and outcome.live is not None
     ]
-    if sum(len(made.encoded) for made, _ in manifests) > SIZE_LIMIT:
-        return None
-    return tuple(_repeatable(made, live, examples) for made, live in manifests)
 
 
-def _repeatable(made: Manifest, live: LiveObject, examples: Examples) -> RepeatableApply:
+def repeatable_apply(made: Manifest, live: LiveObject, examples: Examples) -> RepeatableApply:
+    """The apply of a manifest, compressed by `examples`, which learn from it."""
     compressed, example = compress(only_to_known(with_owners(made, live), live), made.identity.group_kind, examples)
     return RepeatableApply(identity=made.identity, version=intern(made.version), compressed=compressed, example=example)
 
 
-def _changes_nothing(outcome: Child, parent_uid: str) -> bool:
+def _changes_nothing(outcome: Child, parent_uid: str, unseen: Container[Identity]) -> bool:
     live = outcome.live
+    if outcome.action is Action.KEEP and outcome.manifest is not None:
+        return outcome.identity not in unseen and (live is None or live.belongs_to(parent_uid))
     if outcome.action is Action.UNCHANGED and outcome.unchanged:
         return True  # not even a resync applies it while the object stays as it is
     return (

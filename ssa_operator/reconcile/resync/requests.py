@@ -31,7 +31,7 @@ from ssa_operator.reconcile.impersonation import ANSWER_LIFETIME
 from ssa_operator.reconcile.long_steps import run_all
 from ssa_operator.reconcile.parent_state import KindInputs, RepeatableResync, ResyncInputs
 from ssa_operator.reconcile.plan import Plan
-from ssa_operator.reconcile.resync.repeatable import RepeatableApply, repeatable_applies
+from ssa_operator.reconcile.resync.repeatable import SIZE_LIMIT, RepeatableApply, repeatable_applies, repeatable_apply
 from ssa_operator.reconcile.resync.unchanged import is_same_apply
 from ssa_operator.reconcile.settings import ApplyMode
 from ssa_operator.reconcile.status.report import Report
@@ -53,7 +53,7 @@ def resync_inputs(reconcile: Reconcile) -> ResyncInputs | None:
     return ResyncInputs(parent=reconcile.parent, children=own, kinds=_shared(kind_inputs))
 
 
-def repeatable_resync(
+async def repeatable_resync(
     reconcile: Reconcile,
     inputs: ResyncInputs | None,
     plan: Plan,
@@ -68,9 +68,19 @@ def repeatable_resync(
         return None
     if not _are_current(reconcile, inputs):
         return None
-    applies = repeatable_applies(plan, outcomes, reconcile.state.children, reconcile.cluster.examples)
+    applied = repeatable_applies(plan, outcomes, reconcile.state.children)
+    if applied is None:
+        return None
+    applies, size = list[RepeatableApply](), 0
+    for manifest, live in applied:
+        apply = repeatable_apply(manifest, live, reconcile.cluster.examples)
+        applies.append(apply)
+        size += len(apply.compressed)
+        if size > SIZE_LIMIT:
+            return None
+        await reconcile.steps.rest()
     until = reconcile.monotonic() + ANSWER_LIFETIME if reconcile.read_as_account else None
-    return None if applies is None else RepeatableResync(inputs=inputs, applies=applies, until=until)
+    return RepeatableResync(inputs=inputs, applies=tuple(applies), until=until)
 
 
 async def repeat_resync(reconcile: Reconcile) -> bool:

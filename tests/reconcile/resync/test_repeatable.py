@@ -7,14 +7,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from ssa_operator.objects.annotations import PREFIX
 from ssa_operator.objects.compression import Examples
+from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import RenderProblem
-from ssa_operator.reconcile.child import Child, Result
+from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.child_memory import Recreation
 from ssa_operator.reconcile.field_conflicts.history import ConflictHistory, DatedChange, ForeignChange
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.plan import Plan, make_plan
-from ssa_operator.reconcile.resync.repeatable import SIZE_LIMIT, repeatable_applies
+from ssa_operator.reconcile.resync.repeatable import repeatable_applies, repeatable_apply
 from ssa_operator.reconcile.resync.unchanged import apply_record
 from tests.objects.example_objects import child, config_map, config_map_identity, made, observed, rendered
 
@@ -39,24 +41,19 @@ def _outcomes(plan: Plan, **changes: Any) -> list[Child]:
 
 def test_an_apply_that_changed_nothing_is_repeated_as_it_was_sent() -> None:
     plan = _plan()
-    applies = repeatable_applies(plan, _outcomes(plan), plan.observed.memory, {})
+    applies = repeatable_applies(plan, _outcomes(plan), plan.observed.memory)
     assert applies is not None
-    assert [(each.identity, each.version, each.encoded) for each in applies] == [
+    repeated = [repeatable_apply(manifest, live, {}) for manifest, live in applies]
+    assert [(each.identity, each.version, each.encoded) for each in repeated] == [
         (IDENTITY, "v1", made(config_map()).encoded)
     ]
 
 
 def test_the_applies_of_a_parent_like_another_one_need_little_memory() -> None:
-    plan, examples = _plan(), Examples()
-    assert repeatable_applies(plan, _outcomes(plan), plan.observed.memory, examples)
-    applies = repeatable_applies(plan, _outcomes(plan), plan.observed.memory, examples)
-    assert applies is not None
-    assert len(applies[0].compressed) * 5 < len(applies[0].encoded)
-
-
-def test_large_manifests_are_not_kept() -> None:
-    plan = _plan(body=config_map(data={"a": "x" * SIZE_LIMIT}))
-    assert repeatable_applies(plan, _outcomes(plan), plan.observed.memory, {}) is None
+    examples = Examples()
+    repeatable_apply(made(config_map()), child(), examples)
+    repeated = repeatable_apply(made(config_map()), child(), examples)
+    assert len(repeated.compressed) * 5 < len(repeated.encoded)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +63,6 @@ def test_large_manifests_are_not_kept() -> None:
         {"applies_all": False},
         {"unlabelled": {config_map_identity("other"): child("other")}},
         {"unreadable": {config_map_identity("other"): "forbidden"}},
-        {"records": ParentRecords(once_records={"a": "b"})},
         {"records": ParentRecords(kept_values=frozenset({IDENTITY}))},
         {"apply_records": {}},
         {"recreations": {IDENTITY: Recreation(digest=b"", created=True)}},
@@ -79,13 +75,13 @@ def test_large_manifests_are_not_kept() -> None:
 )
 def test_a_reconcile_that_followed_from_more_than_the_render_is_not_repeated(changes: dict[str, Any]) -> None:
     plan = _plan(**changes)
-    assert repeatable_applies(plan, _outcomes(plan), plan.observed.memory, {}) is None
+    assert repeatable_applies(plan, _outcomes(plan), plan.observed.memory) is None
 
 
 def test_a_change_that_was_reverted_and_is_no_conflict_keeps_no_resync_from_being_repeated() -> None:
     reverted = ConflictHistory(digest=b"", changes=(CHANGE,), reverted_at=1.0)
     plan = _plan(conflicts={IDENTITY: reverted})
-    assert repeatable_applies(plan, _outcomes(plan), plan.observed.memory, {}) is not None
+    assert repeatable_applies(plan, _outcomes(plan), plan.observed.memory) is not None
 
 
 @pytest.mark.parametrize(
@@ -101,16 +97,26 @@ def test_a_change_that_was_reverted_and_is_no_conflict_keeps_no_resync_from_bein
 )
 def test_a_reconcile_that_changed_an_object_is_not_repeated(changes: dict[str, Any]) -> None:
     plan = _plan()
-    assert repeatable_applies(plan, _outcomes(plan, **changes), plan.observed.memory, {}) is None
+    assert repeatable_applies(plan, _outcomes(plan, **changes), plan.observed.memory) is None
 
 
 def test_a_reconcile_that_kept_or_pruned_an_object_is_not_repeated() -> None:
     live = child("obsolete", uid="c-2")
     plan = make_plan(observed(child(), live), rendered(config_map()))
-    assert repeatable_applies(plan, _outcomes(plan), plan.observed.memory, {}) is None
+    assert repeatable_applies(plan, _outcomes(plan), plan.observed.memory) is None
+
+
+@pytest.mark.parametrize(("live", "repeated"), [(child(), True), (child(owner=""), False)], ids=["own", "of others"])
+def test_an_object_that_is_left_alone_keeps_no_resync_from_being_repeated_if_a_watch_shows_it(
+    live: LiveObject, repeated: bool
+) -> None:
+    body = config_map(metadata={"annotations": {f"{PREFIX}apply": "IfNotPresent"}})
+    plan = make_plan(observed(live, reconciled_before=True), rendered(body))
+    assert [step.action for step in plan.steps] == [Action.KEEP]
+    assert (repeatable_applies(plan, _outcomes(plan), plan.observed.memory) == []) == repeated
 
 
 def test_an_object_of_another_parent_is_not_applied_again_without_a_plan() -> None:
     plan = _plan()
     other = replace(plan, steps=tuple(replace(step, live=child(owner="other")) for step in plan.steps))
-    assert repeatable_applies(other, _outcomes(other), plan.observed.memory, {}) is None
+    assert repeatable_applies(other, _outcomes(other), plan.observed.memory) is None

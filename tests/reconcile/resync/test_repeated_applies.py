@@ -18,6 +18,7 @@ import pytest
 
 from ssa_operator.kube.api.client import Applied
 from ssa_operator.kube.api.errors import ApiError, ErrorStatus
+from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.identity import Identity
 from ssa_operator.reconcile.adoption import only_to_known
 from ssa_operator.reconcile.child import Result
@@ -30,7 +31,7 @@ from ssa_operator.reconcile.resync import requests
 from ssa_operator.reconcile.shards.unlabelled_objects import NO_OBJECTS
 from ssa_operator.reconcile.watched_children import named_objects
 from ssa_operator.rendering.render import render
-from tests.operator.harness import ECHOES, PATIENCE, Desk, Operate, Running, echo, holds, only
+from tests.operator.harness import ECHOES, PATIENCE, Desk, Operate, Running, echo, entries, holds, map_template, only
 
 pytestmark = pytest.mark.cluster
 
@@ -290,3 +291,49 @@ async def test_a_repeated_resync_that_gets_a_429_sends_each_apply_once(
         # Once the API server accepts requests again, resyncs go on as before.
         await oracle.repeated(2)
     assert oracle.differences == []
+
+
+def _annotated(policy: str, name: str = "kept") -> str:
+    annotations = f"  annotations: {{ssa-operator.dev/apply: {policy}}}"
+    return map_template(name, v="'1'").replace("\ndata:", f"\n{annotations}\ndata:")
+
+
+AT_REST = {
+    "made when absent": _annotated("IfNotPresent"),
+    "made once": _annotated("Once"),
+    "made once, and gone": _annotated("Once", "gone"),
+    "with a generated value": PASSWORD,
+    "with a generated value, made when absent": PASSWORD.replace(
+        "stringData:", "  annotations: {ssa-operator.dev/apply: IfNotPresent}\nstringData:"
+    ),
+    "large": map_template("large", v="'0123456789abcdef' * 8000"),
+    "many": "{% for at in range(150) %}\n---\n" + map_template("{{ at }}", v="'0123456789' * 70") + "\n{% endfor %}",
+}
+
+
+@pytest.mark.parametrize("rendered", AT_REST)
+async def test_a_resync_of_a_parent_at_rest_renders_nothing(
+    desk: Desk, templates: Path, operate: Operate, rendered: str
+) -> None:
+    only(templates, a=AT_REST[rendered], b=map_template("plain", v="'1'"))
+    async with operate(interval=0.05, resync_rate=100_000.0) as running:
+        await desk.apply_until_ready(echo("one"))
+        if rendered.endswith("gone"):
+            await desk.delete("configmap", "one-gone")
+            await desk.until(
+                ECHOES, "one", lambda body: "gone" in entries(body)["ConfigMap/one-gone"].get("message", "")
+            )
+
+        def renders() -> list[str]:
+            lines = running.operator.metrics.text().decode().splitlines()
+            return [line for line in lines if line.startswith("ssa_operator_render_duration_seconds_count")]
+
+        before: list[str] = []
+        async with asyncio.timeout(PATIENCE):
+            while renders() != before:
+                before = renders()
+                running.forget()
+                await running.reconciled(3)
+        assert {causes for _, causes in running.reconciles[:3]} == {Cause.RESYNC}
+        await desk.patch("configmap", "one-plain", data={"v": "drift"})
+        await desk.until(CONFIG_MAPS, "one-plain", holds(v="1"))
