@@ -4,8 +4,6 @@ Promises:
 - A field that the schema doesn't declare, or declares with another type, is left out of the status, because the API
   server refuses a strict apply of an undeclared field.
 - Nothing is left out if the schema preserves unknown fields, or is unknown.
-- The schema refers to no other one. A type that contains itself ends at DEPTH_LIMIT.
-- `status` and finalizers are left out, because they are no user's input.
 """
 
 from __future__ import annotations
@@ -228,46 +226,3 @@ def version_priority(version: str) -> tuple[int, int, int, str]:
         return (0, 0, 0, version)
     stage = {"alpha": 1, "beta": 2, None: 3}[match[2]]
     return (stage, int(match[1]), int(match[3] or 0), version)
-
-
-DEPTH_LIMIT = 12
-
-_PREFIX = "#/components/schemas/"
-_KEPT = frozenset(
-    {"default", "enum", "format", "maxLength", "maximum", "minLength", "minimum", "pattern", "required", "type"}
-    | {"x-kubernetes-list-map-keys", "x-kubernetes-list-type", "x-kubernetes-preserve-unknown-fields"}
-)
-_LEFT_OUT = frozenset({"finalizers", "status"})
-
-
-def kind_schema(document: Mapping[str, Any], group: str, version: str, kind: str) -> Schema | None:
-    """The schema of a kind, None if the document has no such kind."""
-    definitions = (document.get("components") or {}).get("schemas") or {}
-    wanted = {"group": group, "version": version, "kind": kind}
-    for definition in definitions.values():
-        if wanted in (definition.get("x-kubernetes-group-version-kind") or ()):
-            return _inline(definition, definitions, 0)
-    return None
-
-
-def _inline(schema: Mapping[str, Any], definitions: Mapping[str, Mapping[str, Any]], depth: int) -> dict[str, Any]:
-    """A schema with the types that it refers to in their places."""
-    if depth > DEPTH_LIMIT:
-        return {"x-kubernetes-preserve-unknown-fields": True}
-    references = [each["$ref"] for each in (schema, *schema.get("allOf", ())) if "$ref" in each]
-    for reference in references:
-        schema = {**definitions.get(reference.removeprefix(_PREFIX), {}), **schema}
-    found = {key: value for key, value in schema.items() if key in _KEPT}
-    is_quantity = [each.get("type") for each in schema.get("oneOf", ())] == ["string", "number"]
-    if is_quantity or schema.get("format") == "int-or-string":
-        return {"x-kubernetes-int-or-string": True}
-    for key in ("items", "additionalProperties"):
-        if isinstance(schema.get(key), Mapping):
-            found[key] = _inline(schema[key], definitions, depth + 1)
-    if schema.get("properties"):
-        found["properties"] = {
-            name: _inline(field, definitions, depth + 1)
-            for name, field in schema["properties"].items()
-            if name not in _LEFT_OUT
-        }
-    return found

@@ -1,35 +1,29 @@
 """Texts that match a pattern, made from the pattern itself.
 
 Promises:
-- Each text matches, because the pattern of Go (RE2) is asked at the end. A pattern with parts that are not understood
+- Each text matches, because the pattern of Go (RE2) is asked at the end. A pattern with parts that Python doesn't know
   may have no text.
 - The texts are short: the first alternative of each group, and the fewest repetitions; the others differ in these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import warnings
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from re import _parser  # type: ignore[attr-defined]
+from typing import Any
 
 from ssa_operator.schema.string_formats import go_pattern
 
-_LENGTHS = (0, 1, 2, 3, 7, 8, 11, 12, 19, 31, 39, 63)
+_REPETITIONS = (0, 1, 2, 3, 7, 8, 11, 12, 19, 31, 39, 63)
 _ALTERNATIVES = 4
-_CLASSES = {"d": "1", "w": "a", "s": " ", "D": "a", "W": "-", "S": "a", "t": "\t", "n": "\n"}
-_POSIX = {
-    "alpha": "a",
-    "alnum": "a",
-    "lower": "a",
-    "upper": "A",
-    "digit": "1",
-    "xdigit": "a",
-    "word": "a",
-    "space": " ",
-}
-_PREFERRED = "aA1x0b-_./"
-_MANY = 1000
+_PREFERRED = "aA1x0b-_./ "
 _LENGTH_LIMIT = 4096
-_DEPTH_LIMIT = 50
+_SPELLINGS = {"[:alpha:]": "a-zA-Z", "[:alnum:]": "a-zA-Z0-9", "[:lower:]": "a-z", "[:upper:]": "A-Z", r"\z": r"\Z",
+              "[:digit:]": "0-9", "[:xdigit:]": "0-9a-fA-F", "[:word:]": r"\w", "[:space:]": r"\s"}  # fmt: skip
+"""What Go writes in another way than Python."""
 
 
 @lru_cache(maxsize=256)
@@ -43,137 +37,67 @@ def matching_texts(pattern: str) -> tuple[str, ...]:
 
 
 def _made(pattern: str) -> Iterator[str]:
-    for choice in range(_ALTERNATIVES):
-        for length in _LENGTHS:
-            try:
-                yield _PatternReader(pattern, choice, length).read()
-            except _UnknownSyntaxError:
-                return
+    for written, meant in _SPELLINGS.items():
+        pattern = pattern.replace(written, meant)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # `[[` is a class of its own in the future
+            parts = _parser.parse(pattern)
+        for choice in range(_ALTERNATIVES):
+            for more in _REPETITIONS:
+                yield _text(parts, choice, more)
+    except (re.error, OverflowError, RecursionError, ValueError):
+        return
 
 
-class _UnknownSyntaxError(Exception):
-    """The pattern has a part that no text is made of, or its text is long."""
+def _text(parts: Any, choice: int, more: int) -> str:
+    """A text of some parts. `choice` is the alternative, and `more` how often a part repeats beyond its least. Raises
+    ValueError.
+    """
+    return "".join(_part(str(name), argument, choice, more) for name, argument in parts)
 
 
-class _PatternReader:
-    """Reads a pattern and writes a text that it matches."""
-
-    def __init__(self, pattern: str, choice: int, more: int) -> None:
-        """`choice` is the alternative, and `more` how often a part repeats beyond its least."""
-        self._pattern = pattern
-        self._choice = choice
-        self._more = more
-        self._at = 0
-        self._depth = 0
-
-    def read(self) -> str:
-        """The text. Raises _UnknownSyntaxError."""
-        text = self._alternatives()
-        if self._at < len(self._pattern):
-            raise _UnknownSyntaxError
-        return text
-
-    def _next(self) -> str:
-        if self._at >= len(self._pattern):
-            raise _UnknownSyntaxError
-        self._at += 1
-        return self._pattern[self._at - 1]
-
-    def _ahead(self, *words: str) -> bool:
-        return any(self._pattern.startswith(word, self._at) for word in words)
-
-    def _alternatives(self) -> str:
-        self._depth += 1
-        if self._depth > _DEPTH_LIMIT:
-            raise _UnknownSyntaxError
-        found = [self._sequence()]
-        while self._ahead("|"):
-            self._at += 1
-            found.append(self._sequence())
-        self._depth -= 1
-        return found[min(self._choice, len(found) - 1)]
-
-    def _sequence(self) -> str:
-        parts = []
-        while self._at < len(self._pattern) and not self._ahead("|", ")"):
-            part = self._part()
-            least, most = self._repetitions()
-            times = max(least, min(most, least + self._more))
-            if len(part) * times > _LENGTH_LIMIT:
-                raise _UnknownSyntaxError
-            parts.append(part * times)
-        return "".join(parts)
-
-    def _part(self) -> str:
-        character = self._next()
-        if character == "(":
-            return self._group()
-        if character == "[":
-            return self._class()
-        if character == "\\":
-            return self._escaped()
-        return "" if character in "^$" else "a" if character == "." else character
-
-    def _group(self) -> str:
-        if self._ahead("?"):
-            while self._next() not in ":>)":
-                pass
-            if self._pattern[self._at - 1] == ")":
-                return ""
-        text = self._alternatives()
-        if self._next() != ")":
-            raise _UnknownSyntaxError
-        return text
-
-    def _escaped(self) -> str:
-        character = self._next()
-        if character in "AzbB":
+def _part(name: str, argument: Any, choice: int, more: int) -> str:
+    match name:
+        case "LITERAL":
+            return chr(argument)
+        case "ANY":
+            return "a"
+        case "AT":
             return ""
-        if character in "pPQxC":
-            raise _UnknownSyntaxError
-        return _CLASSES.get(character, character)
+        case "NOT_LITERAL":
+            return "b" if argument == ord("a") else "a"
+        case "IN":
+            return _member([(str(kind), value) for kind, value in argument], choice)
+        case "BRANCH":
+            return _text(argument[1][min(choice, len(argument[1]) - 1)], choice, more)
+        case "SUBPATTERN":
+            return _text(argument[3], choice, more)
+        case "MAX_REPEAT" | "MIN_REPEAT":
+            least, most, inner = argument
+            text, times = _text(inner, choice, more), int(min(most, least + more))
+            if len(text) * times <= _LENGTH_LIMIT:
+                return text * times
+    raise ValueError(name)
 
-    def _class(self) -> str:
-        """A character of a class."""
-        negated = self._ahead("^")
-        self._at += negated
-        ranges: list[tuple[str, str]] = []
-        while not self._ahead("]") or not ranges:
-            low = self._member()
-            high = low
-            if self._ahead("-") and not self._ahead("-]"):
-                self._at += 1
-                high = self._member()
-            ranges.append((low, high))
-        self._at += 1
-        for each in (*_PREFERRED, *(low for low, _ in ranges)):
-            if any(low <= each <= high for low, high in ranges) is not negated:
-                return str(each)
-        raise _UnknownSyntaxError
 
-    def _member(self) -> str:
-        if self._ahead("[:"):
-            end = self._pattern.find(":]", self._at)
-            name = self._pattern[self._at + 2 : end]
-            if end < 0 or name not in _POSIX:
-                raise _UnknownSyntaxError
-            self._at = end + 2
-            return _POSIX[name]
-        character = self._next()
-        return self._escaped() if character == "\\" else character
+def _member(parts: Sequence[tuple[str, Any]], choice: int) -> str:
+    """A character of a class, or one of some alternatives of a character."""
+    if choice and all(name == "LITERAL" for name, _ in parts):
+        return chr(parts[min(choice, len(parts) - 1)][1])
+    lowest = (chr(value if name == "LITERAL" else value[0]) for name, value in parts if name in ("LITERAL", "RANGE"))
+    for each in (*_PREFERRED, *lowest):
+        if any(_has(name, value, each) for name, value in parts) is not (parts[0][0] == "NEGATE"):
+            return str(each)
+    raise ValueError("no character")
 
-    def _repetitions(self) -> tuple[int, int]:
-        """How often the last part repeats, at least and at most."""
-        least, most = 1, 1
-        if self._ahead("*", "+", "?"):
-            least, most = {"*": (0, _MANY), "+": (1, _MANY), "?": (0, 1)}[self._next()]
-        elif self._ahead("{"):
-            end = self._pattern.find("}", self._at)
-            low, comma, high = self._pattern[self._at + 1 : max(end, self._at)].partition(",")
-            if not low.isdigit() or not (high.isdigit() or not high):
-                return 1, 1
-            self._at = end + 1
-            least, most = int(low), int(high) if high else _MANY if comma else int(low)
-        if self._ahead("?"):
-            self._at += 1
-        return least, most
+
+def _has(name: str, value: Any, character: str) -> bool:
+    if name == "CATEGORY":
+        is_word = character.isalnum() or character == "_"
+        found = {"DIGIT": character.isdigit(), "SPACE": character.isspace(), "WORD": is_word}
+        kind = str(value).removeprefix("CATEGORY_")
+        return found[kind.removeprefix("NOT_")] is not kind.startswith("NOT_")
+    if name == "RANGE":
+        return bool(value[0] <= ord(character) <= value[1])
+    return name == "LITERAL" and bool(value == ord(character))
