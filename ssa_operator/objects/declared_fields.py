@@ -9,12 +9,10 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
+from ssa_operator.objects.json_schema import PRESERVED, Schema, fields, part_schema
 from ssa_operator.objects.source_location import FieldPath
-
-Schema: TypeAlias = Mapping[str, Any]
-"""A structural schema (openAPIV3Schema), or a part of one."""
 
 DECLARE = "declare it, or remove it"
 """What to do about an undeclared field that is similar to no declared one."""
@@ -37,7 +35,7 @@ def first_undeclared(path: FieldPath, schema: Schema) -> FieldPath | None:
         inner = _inner(schema, part)
         if inner is None:
             return path[:length]
-        if inner is _ANYTHING or (part in _METHODS and inner is not _properties(schema).get(part)):
+        if inner is _ANYTHING or (part in _METHODS and inner is not fields(schema).get(str(part))):
             return None
         schema = inner
     return None
@@ -47,23 +45,14 @@ def declared_siblings(path: FieldPath, schema: Schema) -> list[str]:
     """The declared fields beside the last part of a path."""
     for part in path[:-1]:
         schema = _inner(schema, part) or _ANYTHING
-    return [str(name) for name in _properties(schema)]
+    return [str(name) for name in fields(schema)]
 
 
 def _inner(schema: Schema, part: str | int) -> Schema | None:
     """The schema of a field or an item, _ANYTHING if it may be anything, None if it is undeclared."""
-    known = schema.get("items") if isinstance(part, int) else _properties(schema).get(part)
-    if isinstance(known, Mapping):
+    if (known := part_schema(schema, part)) is not None:
         return known
-    additional = schema.get("additionalProperties")
-    if isinstance(additional, Mapping):
-        return additional
-    open_ended = schema.get("x-kubernetes-preserve-unknown-fields") or schema.get("x-kubernetes-embedded-resource")
-    if additional or open_ended or schema.get("type") != "object" or part in _METHODS:
+    open_ended = schema.get(PRESERVED) or schema.get("x-kubernetes-embedded-resource")
+    if schema.get("additionalProperties") or open_ended or schema.get("type") != "object" or part in _METHODS:
         return _ANYTHING
     return None
-
-
-def _properties(schema: Schema) -> Mapping[str | int, Any]:
-    found = schema.get("properties")
-    return found if isinstance(found, Mapping) else {}

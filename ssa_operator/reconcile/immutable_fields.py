@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from ssa_operator.objects.field_refusal import FieldRefusal
 from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.json_schema import schema_at
 from ssa_operator.objects.source_location import FieldPath, field_text, first_difference, parse_field, value_at
 from ssa_operator.schema.cel.syntax import unescaped
 from ssa_operator.schema.field_errors import REASONS, ErrorType
@@ -278,7 +279,7 @@ def rules_at(schema: Mapping[str, Any], field: FieldPath) -> tuple[CELRule, ...]
 
 
 def _rules(schema: Mapping[str, Any], field: FieldPath, depth: int) -> Iterator[CELRule]:
-    node = _schema_node(schema, field[:depth])
+    node = schema_at(schema, field[:depth])
     for entry in node.get("x-kubernetes-validations") or () if node is not None else ():
         field_path = parse_field(str(entry.get("fieldPath") or "").removeprefix("."))
         if (*field[:depth], *field_path) == field:
@@ -290,16 +291,3 @@ def _rules(schema: Mapping[str, Any], field: FieldPath, depth: int) -> Iterator[
                 message=message,
                 has_message_expression=bool(entry.get("messageExpression")),
             )
-
-
-def _schema_node(schema: Mapping[str, Any], path: FieldPath) -> Mapping[str, Any] | None:
-    node: Any = schema
-    for part in path:
-        if not isinstance(node, Mapping):
-            return None
-        if isinstance(part, int):
-            node = node.get("items")
-        else:
-            fields = node.get("properties") or {}
-            node = fields[part] if part in fields else node.get("additionalProperties")
-    return node if isinstance(node, Mapping) else None

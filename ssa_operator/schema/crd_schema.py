@@ -9,18 +9,16 @@ Promises:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
+from ssa_operator.objects.json_schema import PRESERVED, Schema, fields, schema_at
 from ssa_operator.objects.source_location import FieldPath
 
-Schema: TypeAlias = Mapping[str, Any]
-"""A structural schema (openAPIV3Schema), or a part of one."""
 
-
-def declared(value: Any, schema: Mapping[str, Any] | None) -> Any:
+def declared(value: Any, schema: Schema | None) -> Any:
     """The part of a JSON value that a structural schema (openAPIV3Schema) declares; `MISFIT` if it declares none."""
-    if schema is None or schema.get("x-kubernetes-preserve-unknown-fields"):
+    if schema is None or schema.get(PRESERVED):
         return value
     kind = str(schema.get("type"))
     if type(value) is not _USUAL_TYPES.get(kind) and not _fits(value, kind, schema):
@@ -60,32 +58,31 @@ def _fits(value: Any, kind: str, schema: Mapping[str, Any]) -> bool:
 
 
 def _fields(value: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    fields, additional = schema.get("properties") or {}, schema.get("additionalProperties")
+    known, additional = fields(schema), schema.get("additionalProperties")
     if additional is True:
         return value
     kept = {}
     for key, item in value.items():
-        part = fields.get(key, additional)
+        part = known.get(key, additional)
         # Most values are strings: this shortcut halves the time for a status.
         if type(item) is str and type(part) is dict and part.get("type") == "string":
             kept[key] = item
-        elif key in fields or isinstance(additional, Mapping):
+        elif key in known or isinstance(additional, Mapping):
             fitting = declared(item, part)
             if fitting is not MISFIT:
                 kept[key] = fitting
     return kept
 
 
-def status_schema(definition: Mapping[str, Any], version: str) -> Mapping[str, Any] | None:
+def status_schema(definition: Mapping[str, Any], version: str) -> Schema | None:
     """The schema of `.status` in one version of a CRD, None if the version or its schema is missing.
 
     Returns an empty schema where the version's schema doesn't declare `.status`.
     """
     schema = object_schema(definition, version)
-    if schema is None or schema.get("x-kubernetes-preserve-unknown-fields"):
+    if schema is None or schema.get(PRESERVED):
         return None
-    status: Mapping[str, Any] = (schema.get("properties") or {}).get("status") or {}
-    return status
+    return fields(schema).get("status") or {}
 
 
 _REPORTED: Mapping[str, Any] = {
@@ -114,9 +111,9 @@ def unreported(definition: Mapping[str, Any], version: str) -> str | None:
     missing = undeclared_reports(definition, version)
     if not missing:
         return None
-    fields = " and ".join(f"status.{field}" for field in missing)
+    names = " and ".join(f"status.{field}" for field in missing)
     effect = "their state, and the operator records it as Events" if "conditions" in missing else "their children"
-    return f"CRD {name} declares no {fields} in {version}, so its objects can't show {effect}; declare {fields}"
+    return f"CRD {name} declares no {names} in {version}, so its objects can't show {effect}; declare {names}"
 
 
 _WORDS: Mapping[str, tuple[type, ...]] = {
@@ -160,27 +157,21 @@ def wrong_parts(schema: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, 
         yield from wrong_parts(part, (*path, "properties", name))
 
 
-def object_schema(definition: Mapping[str, Any], version: str) -> Mapping[str, Any] | None:
+def crd_version(definition: Mapping[str, Any], version: str) -> Mapping[str, Any]:
+    """A version of a CRD, empty if the CRD has no such version."""
+    versions: Sequence[Mapping[str, Any]] = definition.get("spec", {}).get("versions", ())
+    return next((each for each in versions if each.get("name") == version), {})
+
+
+def object_schema(definition: Mapping[str, Any], version: str) -> Schema | None:
     """The whole schema of one version of a CRD, None if the version or its schema is missing."""
-    for served in definition.get("spec", {}).get("versions", ()):
-        if served.get("name") == version:
-            schema: Mapping[str, Any] | None = (served.get("schema") or {}).get("openAPIV3Schema")
-            return schema
-    return None
-
-
-def schema_part(schema: Schema | None, name: str) -> Any:
-    """A part of a schema; None if it is missing or no mapping, as in `additionalProperties: true`."""
-    part = schema.get(name) if schema is not None else None
-    return part if isinstance(part, Mapping) else None
+    schema: Schema | None = (crd_version(definition, version).get("schema") or {}).get("openAPIV3Schema")
+    return schema
 
 
 def field_options(definition: Mapping[str, Any], version: str, path: tuple[str, ...]) -> frozenset[str] | None:
     """The strings that a version of a CRD lists for a field (`enum`), None if it lists none."""
-    schema: Any = object_schema(definition, version)
-    for part in path:
-        schema = (schema.get("properties") or {}).get(part) if isinstance(schema, Mapping) else None
-    options = schema.get("enum") if isinstance(schema, Mapping) else None
+    options = (schema_at(object_schema(definition, version), path) or {}).get("enum")
     if not isinstance(options, list) or not all(isinstance(option, str) for option in options):
         return None
     return frozenset(options)
@@ -190,20 +181,14 @@ def reports_status(definition: Mapping[str, Any]) -> bool:
     """Whether the schema of any version of a CRD declares `conditions` or `observedGeneration`, so that a controller
     writes them.
     """
-    for served in definition.get("spec", {}).get("versions", ()):
-        if has_status(definition, served.get("name")):
-            fields = (status_schema(definition, served.get("name")) or {}).get("properties") or {}
-            if "conditions" in fields or "observedGeneration" in fields:
-                return True
-    return False
+    names = [each.get("name") for each in definition.get("spec", {}).get("versions", ())]
+    declared_fields = (fields(status_schema(definition, name)) for name in names if has_status(definition, name))
+    return any("conditions" in each or "observedGeneration" in each for each in declared_fields)
 
 
 def has_status(definition: Mapping[str, Any], version: str) -> bool:
     """Whether a version of a CRD has the status subresource."""
-    return any(
-        served.get("name") == version and "status" in served.get("subresources", {})
-        for served in definition.get("spec", {}).get("versions", ())
-    )
+    return "status" in crd_version(definition, version).get("subresources", {})
 
 
 def replicas_path(served: Mapping[str, Any]) -> tuple[str, ...] | None:

@@ -16,8 +16,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ssa_operator.objects.json_schema import PRESERVED, TYPES, Schema, fields, schema_parts
 from ssa_operator.objects.source_location import FieldPath, value_at
-from ssa_operator.schema.crd_schema import Schema
 from ssa_operator.schema.field_errors import ErrorType, FieldError, error_at, error_field, mapping_items
 from ssa_operator.schema.metadata_validation import dns1035_faults, subdomain_faults
 from ssa_operator.schema.new_object import prune
@@ -25,13 +25,12 @@ from ssa_operator.schema.schema_validation import validate
 from ssa_operator.schema.string_formats import go_pattern
 
 SCOPES = ("Cluster", "Namespaced")
-TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _SCALE_PATHS = {"specReplicasPath": ".spec.", "statusReplicasPath": ".status."}
 _FORBIDDEN = ("$ref", "$schema", "id", "dependencies", "definitions", "patternProperties", "additionalItems")
 """The parts of JSON Schema that a structural schema may not have."""
 _EMPTY_ALLOWED: Mapping[str, Sequence[Any]] = {"definitions": ({},), "patternProperties": ({},)}
-_ANY_TYPE = ("x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields")
+_ANY_TYPE = ("x-kubernetes-int-or-string", PRESERVED)
 
 
 def validate_crd(definition: Mapping[str, Any]) -> list[FieldError]:
@@ -129,9 +128,7 @@ def _of_versions(versions: Sequence[Mapping[str, Any]]) -> Iterator[FieldError]:
 
 def _of_object_metadata(schema: Schema, at: FieldPath) -> Iterator[FieldError]:
     """The error of a schema that says more of the object's metadata than what its name is."""
-    metadata = (schema.get("properties") or {}).get("metadata")
-    declared = metadata.get("properties") if isinstance(metadata, Mapping) else None
-    if declared and not {*declared} <= {"name", "generateName"}:
+    if not {*fields(fields(schema).get("metadata"))} <= {"name", "generateName"}:
         words = "must not specify anything other than name and generateName, but metadata is implicitly specified"
         yield error_at((*at, "properties", "metadata"), kind=ErrorType.FORBIDDEN, detail=words)
 
@@ -163,14 +160,14 @@ def _of_schema(schema: Schema, at: FieldPath, field: FieldPath) -> Iterator[Fiel
     yield from _of_dialect(schema, at)
     items = schema.get("items")
     keys = schema.get("x-kubernetes-list-map-keys")
-    if keys and isinstance(items, Mapping) and not {*keys} <= {*(items.get("properties") or ())}:
+    if keys and isinstance(items, Mapping) and not {*keys} <= {*fields(items)}:
         yield error_at((*at, "x-kubernetes-list-map-keys"), keys, "entries must all be names of item properties")
     pattern = schema.get("pattern")
     if pattern and go_pattern(pattern) is None:
         yield error_at((*at, "pattern"), pattern, "must be a valid regular expression, but isn't")
     broken = False
-    for inner, place, name in _inner(schema, at, field):
-        for error in _of_schema(inner, place, name):
+    for part, inner in schema_parts(schema):
+        for error in _of_schema(inner, (*at, *part), (*field, part[1] if len(part) > 1 else "*")):
             broken = True
             yield error
     # The API server looks at no default of a map's values.
@@ -178,21 +175,13 @@ def _of_schema(schema: Schema, at: FieldPath, field: FieldPath) -> Iterator[Fiel
         yield from _of_default(schema, (*at, "default"), field)
 
 
-def _inner(schema: Schema, at: FieldPath, field: FieldPath) -> Iterator[tuple[Schema, FieldPath, FieldPath]]:
-    for name, inner in (schema.get("properties") or {}).items():
-        yield inner, (*at, "properties", name), (*field, name)
-    for part in ("items", "additionalProperties"):
-        if isinstance(schema.get(part), Mapping):
-            yield schema[part], (*at, part), (*field, "*")
-
-
 def _of_structure(schema: Schema, path: FieldPath, words: str) -> Iterator[FieldError]:
     """The errors of a schema that isn't structural: each field has a type."""
     if not schema.get("type") and not any(schema.get(name) for name in _ANY_TYPE):
         yield error_at((*path, "type"), detail=words, kind=ErrorType.REQUIRED)
-    for inner, at, _ in _inner(schema, path, ()):
-        what = "array items" if at[-1] == "items" else "object fields"
-        yield from _of_structure(inner, at, f"must not be empty for specified {what}")
+    for part, inner in schema_parts(schema):
+        what = "array items" if part == ("items",) else "object fields"
+        yield from _of_structure(inner, (*path, *part), f"must not be empty for specified {what}")
 
 
 def _of_default(schema: Schema, at: FieldPath, field: FieldPath) -> Iterator[FieldError]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ssa_operator.objects.json_schema import Schema, fields, value_parts
 from ssa_operator.objects.source_location import FieldPath
 
 
@@ -105,22 +106,21 @@ class Place(Struct, frozen=True):
         """An item of it."""
         return Place((*self.path, position), f"{self.text}[{position}]")
 
+    def below(self, part: str | int, schema: Schema) -> Place:
+        """A field, the value of a key, or an item, by its schema."""
+        if isinstance(part, int):
+            return self.item(part)
+        return self.field(part) if part in fields(schema) else self.key(part)
+
     def __str__(self) -> str:
         return self.text or NO_FIELD
 
 
-def inner_parts(schema: Mapping[str, Any], value: Any, place: Place) -> Iterator[tuple[Mapping[str, Any], Any, Place]]:
-    """The fields, keys and items of a value that have a schema: the schema, the value and the place of each."""
-    if isinstance(value, Mapping):
-        properties, additional = schema.get("properties") or {}, schema.get("additionalProperties")
-        for key, item in value.items():
-            if key in properties:
-                yield properties[key], item, place.field(key)
-            elif isinstance(additional, Mapping):
-                yield additional, item, place.key(key)
-    elif isinstance(value, (list, tuple)) and isinstance(items := schema.get("items"), Mapping):
-        for position, item in enumerate(value):
-            yield items, item, place.item(position)
+def walk(schema: Schema, value: Any, place: Place = Place()) -> Iterator[tuple[Schema, Any, Place]]:  # noqa: B008 - a value
+    """A value and all in it that has a schema: the schema, the value and the place of each."""
+    yield schema, value, place
+    for part, inner, item in value_parts(schema, value):
+        yield from walk(inner, item, place.below(part, schema))
 
 
 def mapping_items(value: Any, path: FieldPath) -> Iterator[tuple[FieldPath, Mapping[str, Any]]]:

@@ -11,16 +11,14 @@ Promises:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator.objects.identity import join_api_version, split_api_version
-
-Schema: TypeAlias = Mapping[str, Any]
-"""A JSON schema with `properties`, `items`, `additionalProperties`, `type`, `enum`, `required`; `$ref` names a type."""
+from ssa_operator.objects.json_schema import PRESERVED, TYPES, Schema, fields, part_schema, schema_parts, value_parts
 
 METADATA = "ObjectMeta"
 """The type of `metadata`."""
@@ -66,14 +64,21 @@ class KubernetesSchemas(Struct, frozen=True, kw_only=True):
         reference = schema.get("$ref")
         return schema if reference is None else self.types.get(reference, {})
 
+    def part_schema(self, schema: Schema, part: str | int) -> Schema | None:
+        """The schema of a field or an item, None if nothing is said of it."""
+        return part_schema(self.resolved(schema), part)
+
+    def parts(self, schema: Schema, value: Any) -> Iterator[tuple[str | int, Schema, Any]]:
+        """The fields and items of a value that have a schema, each with its name or position."""
+        return value_parts(self.resolved(schema), value)
+
     def is_quantity(self, api_version: str, kind: str, path: Iterable[str]) -> bool:
         """Whether a field holds quantities, which the API server stores in their canonical spelling. The path has the
         names of fields and keys, without positions in lists. Values of custom resources are stored as they are written.
         """
         schema = self._without_list(self.schema(api_version, kind) or {})
         for name in path:
-            below = schema.get("properties", {}).get(name) or schema.get("additionalProperties")
-            schema = self._without_list(below if isinstance(below, Mapping) else {})
+            schema = self._without_list(part_schema(schema, name) or {})
         return schema.get("type") == QUANTITY
 
     def _without_list(self, schema: Schema) -> Schema:
@@ -106,16 +111,17 @@ class KubernetesSchemas(Struct, frozen=True, kw_only=True):
                     found = kinds.setdefault(join_api_version(spec["group"], version["name"]), {})
                     found[spec["names"]["kind"]] = _crd_schema(version)
                     of_status = statuses.setdefault(join_api_version(spec["group"], version["name"]), {})
-                    of_status[spec["names"]["kind"]] = _crd_status(version)
+                    of_status[spec["names"]["kind"]] = (
+                        fields((version.get("schema") or {}).get("openAPIV3Schema")).get("status") or {}
+                    )
         return replace(self, kinds=kinds, statuses=statuses)
 
 
 def _crd_schema(version: Mapping[str, Any]) -> Schema:
     schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
-    properties = schema.get("properties") or {}
-    if not properties:
-        return {"x-kubernetes-preserve-unknown-fields": True}
-    own = {name: field for name, field in properties.items() if name != "status"}
+    if not fields(schema):
+        return {PRESERVED: True}
+    own = {name: field for name, field in fields(schema).items() if name != "status"}
     common = {
         "apiVersion": {"type": "string"},
         "kind": {"type": "string"},
@@ -124,11 +130,6 @@ def _crd_schema(version: Mapping[str, Any]) -> Schema:
     }
     found = {**schema, "properties": {**own, **common}}
     return {**found, "deprecated": True} if version.get("deprecated") else found
-
-
-def _crd_status(version: Mapping[str, Any]) -> Schema:
-    schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
-    return (schema.get("properties") or {}).get("status") or {}
 
 
 def schemas_from_openapi(version: str, documents: Iterable[Mapping[str, Any]]) -> KubernetesSchemas:
@@ -190,8 +191,8 @@ def _compact(schema: Mapping[str, Any], short: Mapping[str, str]) -> dict[str, A
         found["x-kubernetes-int-or-string"] = True
     elif [each.get("type") for each in schema.get("oneOf", ())] == ["string", "number"]:
         found["type"] = QUANTITY
-    if schema.get("x-kubernetes-preserve-unknown-fields"):
-        found["x-kubernetes-preserve-unknown-fields"] = True
+    if schema.get(PRESERVED):
+        found[PRESERVED] = True
     if schema.get("x-kubernetes-list-type") == "map":
         found["x-kubernetes-list-map-keys"] = schema["x-kubernetes-list-map-keys"]
     elif schema.get("x-kubernetes-list-type") == "set":
@@ -213,8 +214,7 @@ def _used(types: Mapping[str, Schema], roots: Iterable[Schema]) -> set[str]:
         if reference is not None and reference not in used:
             used.add(reference)
             stack.append(types[reference])
-        stack += schema.get("properties", {}).values()
-        stack += [schema[key] for key in ("items", "additionalProperties") if isinstance(schema.get(key), Mapping)]
+        stack += [inner for _, inner in schema_parts(schema)]
     return used
 
 
@@ -253,19 +253,6 @@ def _has_types(value: Any, schema: Schema, schemas: KubernetesSchemas) -> bool:
         return value is None or not isinstance(value, (bool, Mapping, list))
     if value is None:
         return True
-    if wanted in _TYPES and not has_type(value, wanted):
+    if wanted in TYPES and not has_type(value, wanted):
         return False
-    if isinstance(value, Mapping):
-        properties, additional = schema.get("properties", {}), schema.get("additionalProperties")
-        for name, item in value.items():
-            inner = properties.get(name, additional)
-            if isinstance(inner, Mapping) and not _has_types(item, inner, schemas):
-                return False
-        return True
-    if isinstance(value, list):
-        items = schema.get("items", {})
-        return all(_has_types(item, items, schemas) for item in value)
-    return True
-
-
-_TYPES = frozenset({"array", "boolean", "integer", "number", "object", "string"})
+    return all(_has_types(item, inner, schemas) for _, inner, item in schemas.parts(schema, value))

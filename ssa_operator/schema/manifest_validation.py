@@ -13,11 +13,12 @@ from functools import cache
 from typing import Any
 
 from ssa_operator.objects.identity import GroupKind, is_built_in
+from ssa_operator.objects.json_schema import Schema
 from ssa_operator.objects.source_location import FieldPath, value_at
 from ssa_operator.schema.crd_validation import validate_crd_manifest
 from ssa_operator.schema.field_errors import ErrorType, FieldError, error_at, mapping_items
 from ssa_operator.schema.field_rules import TABLE, Rule, is_missing, quantity_amount, rule_of_type
-from ssa_operator.schema.kubernetes_schemas import METADATA, KubernetesSchemas, Schema
+from ssa_operator.schema.kubernetes_schemas import METADATA, KubernetesSchemas
 from ssa_operator.schema.metadata_validation import label_faults, segment_faults, subdomain_faults
 from ssa_operator.schema.metadata_validation import validate_metadata_values as metadata_errors
 
@@ -69,16 +70,12 @@ def _walk(
     if type_name == METADATA:
         checked = len(path) == 1 or path[-2:] == ("template", "metadata")
         yield from metadata_errors(value, path) if checked else ()
-    elif isinstance(value, Mapping):
+        return
+    if isinstance(value, Mapping):
         yield from _of_type(value, path, type_name, schema)
-        properties, additional = schema.get("properties") or {}, schema.get("additionalProperties")
-        for name, item in value.items():
-            inner = properties.get(name, additional)
-            if isinstance(inner, Mapping) and item is not None and type_name != "MetricIdentifier":
-                yield from _walk(item, inner, (*path, name), "", schemas)
-    elif isinstance(value, list):
-        for position, item in enumerate(value):
-            yield from _walk({} if item is None else item, schema.get("items") or {}, (*path, position), "", schemas)
+    for part, inner, item in schemas.parts(schema, value) if type_name != "MetricIdentifier" else ():
+        if item is not None or isinstance(value, list):
+            yield from _walk({} if item is None else item, inner, (*path, part), "", schemas)
 
 
 def _of_type(value: Mapping[str, Any], path: FieldPath, type_name: str, schema: Schema) -> Iterator[FieldError]:

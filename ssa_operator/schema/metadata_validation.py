@@ -15,9 +15,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ssa_operator.objects.json_schema import Schema
 from ssa_operator.objects.source_location import FieldPath
-from ssa_operator.schema.crd_schema import Schema
-from ssa_operator.schema.field_errors import ErrorType, FieldError, Place, error_field, inner_parts
+from ssa_operator.schema.field_errors import ErrorType, FieldError, error_field, walk
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
@@ -120,15 +120,13 @@ def validate_metadata_values(metadata: Any, path: FieldPath) -> list[FieldError]
     return list(_common(metadata, path))
 
 
-def validate_embedded(schema: Schema, value: Any, place: Place = Place()) -> list[FieldError]:  # noqa: B008 - a value
+def validate_embedded(schema: Schema, value: Any) -> Iterator[FieldError]:
     """The errors of apiVersion, kind and metadata of the embedded resources in an object."""
-    errors: list[FieldError] = []
-    if isinstance(value, Mapping) and schema.get("x-kubernetes-embedded-resource"):
-        begin = len(error_field(place.path))
-        errors += [replace(error, field=f"{place}{error.field[begin:]}") for error in _of_embedded(value, place.path)]
-    for inner, item, at in inner_parts(schema, value, place):
-        errors += validate_embedded(inner, item, at)
-    return errors
+    for inner, item, place in walk(schema, value):
+        if isinstance(item, Mapping) and inner.get("x-kubernetes-embedded-resource"):
+            begin = len(error_field(place.path))
+            for error in _of_embedded(item, place.path):
+                yield replace(error, field=f"{place}{error.field[begin:]}")
 
 
 def _of_embedded(value: Mapping[str, Any], path: FieldPath) -> Iterator[FieldError]:

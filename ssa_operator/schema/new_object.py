@@ -22,14 +22,16 @@ Admission webhooks and admission policies need a cluster.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from ssa_operator.objects.json_schema import PRESERVED, Schema, fields, part_schema
 from ssa_operator.objects.source_location import FieldPath
-from ssa_operator.schema.crd_schema import Schema, has_status, object_schema, replicas_path, schema_part
-from ssa_operator.schema.field_errors import NO_FIELD, ErrorType, FieldError, number_text
+from ssa_operator.schema.crd_schema import crd_version, has_status, object_schema, replicas_path
+from ssa_operator.schema.field_errors import NO_FIELD, ErrorType, FieldError, error_at, error_field, number_text
 from ssa_operator.schema.metadata_validation import validate_embedded, validate_metadata
 from ssa_operator.schema.rule_validation import has_rules, validate_rules
 from ssa_operator.schema.schema_validation import validate, validate_lists
@@ -57,7 +59,6 @@ METADATA_FIELDS = frozenset(
 )
 """The fields of ObjectMeta."""
 
-_PRESERVE = "x-kubernetes-preserve-unknown-fields"
 _OWNER_FIELDS = frozenset({"apiVersion", "blockOwnerDeletion", "controller", "kind", "name", "uid"})
 
 
@@ -74,11 +75,11 @@ def prune(body: Mapping[str, Any], schema: Schema | None) -> tuple[dict[str, Any
 
 def _value(value: Any, schema: Schema | None, path: FieldPath, pruned: list[FieldPath]) -> Any:
     if isinstance(value, (list, tuple)):
-        items = schema_part(schema, "items")
+        items = part_schema(schema, 0)
         if _preserves(schema):
             if items is None:
                 return value
-            items = {**items, _PRESERVE: True}
+            items = {**items, PRESERVED: True}
         return [_value(item, items, (*path, position), pruned) for position, item in enumerate(value)]
     if not isinstance(value, Mapping):
         return value
@@ -87,10 +88,8 @@ def _value(value: Any, schema: Schema | None, path: FieldPath, pruned: list[Fiel
         inner = (*path, key)
         if _embedded(schema) and key in _OWN_FIELDS:
             kept[key] = item
-        elif key in (properties := schema_part(schema, "properties") or {}):
-            kept[key] = _value(item, properties[key], inner, pruned)
-        elif schema is not None and schema.get("additionalProperties") is not None:
-            kept[key] = _value(item, schema_part(schema, "additionalProperties"), inner, pruned)
+        elif key in fields(schema) or (schema is not None and schema.get("additionalProperties") is not None):
+            kept[key] = _value(item, part_schema(schema, key), inner, pruned)
         elif _preserves(schema):
             kept[key] = item
         else:
@@ -119,7 +118,7 @@ def _embedded(schema: Schema | None) -> bool:
 
 
 def _preserves(schema: Schema | None) -> bool:
-    return schema is not None and bool(schema.get(_PRESERVE))
+    return schema is not None and bool(schema.get(PRESERVED))
 
 
 def defaulted(body: Mapping[str, Any], schema: Schema | None) -> dict[str, Any]:
@@ -134,14 +133,14 @@ def defaulted(body: Mapping[str, Any], schema: Schema | None) -> dict[str, Any]:
 def _without_nulls(value: Any, schema: Schema | None) -> Any:
     """The value without null fields that are not nullable and have no default."""
     if isinstance(value, Mapping):
-        fields = {key: (item, _schema_of_field(schema, key)) for key, item in value.items()}
         return {
             key: _without_nulls(item, item_schema)
-            for key, (item, item_schema) in fields.items()
+            for key, item in value.items()
+            for item_schema in (part_schema(schema, key),)
             if not (_is_illegal_null(item, item_schema) and _default(item_schema) is None)
         }
     if isinstance(value, (list, tuple)):
-        return [_without_nulls(item, schema_part(schema, "items")) for item in value]
+        return [_without_nulls(item, part_schema(schema, 0)) for item in value]
     return value
 
 
@@ -151,16 +150,16 @@ def _with_defaults(value: Any, schema: Schema | None) -> Any:
     if isinstance(value, Mapping):
         missing = {
             key: default
-            for key, item_schema in _properties(schema).items()
+            for key, item_schema in fields(schema).items()
             if key not in value and (default := _default(item_schema)) is not None
         }
         return {
             key: _with_defaults(_without_illegal_null(item, item_schema), item_schema)
             for key, item in {**value, **missing}.items()
-            for item_schema in (_schema_of_field(schema, key),)
+            for item_schema in (part_schema(schema, key),)
         }
     if isinstance(value, (list, tuple)):
-        item_schema = schema_part(schema, "items")
+        item_schema = part_schema(schema, 0)
         return [_with_defaults(_without_illegal_null(item, item_schema), item_schema) for item in value]
     return value
 
@@ -178,51 +177,34 @@ def _default(schema: Schema | None) -> Any:
     return schema.get("default") if schema is not None else None
 
 
-def _schema_of_field(schema: Schema | None, name: str) -> Schema | None:
-    """The schema of a field: that of the property with its name, otherwise `additionalProperties`."""
-    properties = _properties(schema)
-    return properties[name] if name in properties else schema_part(schema, "additionalProperties")
-
-
-def _properties(schema: Schema | None) -> Mapping[str, Schema]:
-    return schema_part(schema, "properties") or {}
-
-
 _LIMIT = 2**31 - 1
 
 
-def validate_scale(definition: Mapping[str, Any], version: str, body: Mapping[str, Any]) -> list[FieldError]:
+def validate_scale(definition: Mapping[str, Any], version: str, body: Mapping[str, Any]) -> Iterator[FieldError]:
     """The errors of the replicas in the spec."""
-    for served in definition.get("spec", {}).get("versions", ()):
-        if served.get("name") == version and (fields := replicas_path(served)):
-            return _of_replicas(fields, body)
-    return []
-
-
-def _of_replicas(fields: tuple[str, ...], body: Mapping[str, Any]) -> list[FieldError]:
-    path = f".{'.'.join(fields)}"
+    names = replicas_path(crd_version(definition, version)) or ()
     value: Any = body
-    for depth, field in enumerate(fields, 1):
-        if value is None:
-            return []
-        if not isinstance(value, Mapping):
-            return [_error(fields, path, 0, _wrong(value, fields[:depth], "map[string]interface{}"))]
-        if field not in value:
-            return []
-        value = value[field]
-    if not isinstance(value, int) or isinstance(value, bool):
-        return [_error(fields, path, 0, _wrong(value, fields, "int64"))]
-    if value < 0:
-        return [_error(fields, path, value, "should be a non-negative integer")]
-    return [_error(fields, path, value, f"should be less than or equal to {_LIMIT}")] if value > _LIMIT else []
+    for depth, name in enumerate(names, 1):
+        if value is not None and not isinstance(value, Mapping):
+            yield _error(names, 0, _wrong(value, names[:depth], "map[string]interface{}"))
+            return
+        if value is None or name not in value:
+            return
+        value = value[name]
+    if names and (not isinstance(value, int) or isinstance(value, bool)):
+        yield _error(names, 0, _wrong(value, names, "int64"))
+    elif names and value < 0:
+        yield _error(names, value, "should be a non-negative integer")
+    elif names and value > _LIMIT:
+        yield _error(names, value, f"should be less than or equal to {_LIMIT}")
 
 
-def _error(fields: tuple[str, ...], path: str, value: int, detail: str) -> FieldError:
-    return FieldError(path=fields, field=path, type=ErrorType.INVALID, value=value, detail=detail)
+def _error(path: FieldPath, value: int, detail: str) -> FieldError:
+    return replace(error_at(path, value, detail), field=f".{error_field(path)}")
 
 
-def _wrong(value: Any, fields: tuple[str, ...], wanted: str) -> str:
-    return f".{'.'.join(fields)} accessor error: {_text(value)} is of the type {_type(value)}, expected {wanted}"
+def _wrong(value: Any, path: FieldPath, wanted: str) -> str:
+    return f".{error_field(path)} accessor error: {_text(value)} is of the type {_type(value)}, expected {wanted}"
 
 
 def _text(value: Any) -> str:

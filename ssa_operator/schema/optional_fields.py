@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ssa_operator.objects.json_schema import Schema
 from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.schema.data import built_in_schemas
-from ssa_operator.schema.kubernetes_schemas import METADATA, Schema
+from ssa_operator.schema.kubernetes_schemas import METADATA
 
 
 def is_optional(api_version: str, kind: str, path: FieldPath, schema: Schema | None = None) -> bool:

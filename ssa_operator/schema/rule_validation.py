@@ -12,10 +12,11 @@ The cost limits of the API server are not checked; the rules of one object have 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ssa_operator.objects.json_schema import RULES, Schema, fields, part_schema, schema_parts
 from ssa_operator.objects.source_location import FieldPath, parse_field
 from ssa_operator.schema.cel.evaluation import evaluate
 from ssa_operator.schema.cel.syntax import CELSyntaxError, Expression, names, parse
@@ -28,8 +29,7 @@ from ssa_operator.schema.cel.values import (
     to_cel,
     with_own_fields,
 )
-from ssa_operator.schema.crd_schema import Schema
-from ssa_operator.schema.field_errors import OMITTED, REASONS, ErrorType, FieldError, Place, inner_parts
+from ssa_operator.schema.field_errors import OMITTED, REASONS, ErrorType, FieldError, Place, walk
 
 _MESSAGE_LIMIT = 5 * 1024
 
@@ -45,15 +45,7 @@ class RuleResult:
 
 def has_rules(schema: Schema) -> bool:
     """Whether a schema or a part of it has rules."""
-    return any(True for _ in _with_rules(schema))
-
-
-def _with_rules(schema: Schema) -> Iterator[Schema]:
-    if schema.get("x-kubernetes-validations"):
-        yield schema
-    for part in (*(schema.get("properties") or {}).values(), schema.get("items"), schema.get("additionalProperties")):
-        if isinstance(part, Mapping):
-            yield from _with_rules(part)
+    return bool(schema.get(RULES)) or any(has_rules(inner) for _, inner in schema_parts(schema))
 
 
 def validate_rules(schema: Schema, value: Any) -> RuleResult:
@@ -61,18 +53,11 @@ def validate_rules(schema: Schema, value: Any) -> RuleResult:
     result = RuleResult()
     if has_rules(schema):
         with limited():
-            _validate(schema, value, Place(), result, root=True)
+            for inner, item, place in walk(schema, value):
+                own = with_own_fields(inner) if not place.path or inner.get("x-kubernetes-embedded-resource") else inner
+                for rule in (inner.get(RULES) or ()) if item is not None else ():
+                    _evaluate(rule, own, item, place, result)
     return result
-
-
-def _validate(schema: Schema, value: Any, place: Place, result: RuleResult, *, root: bool = False) -> None:
-    if value is None:
-        return
-    for rule in schema.get("x-kubernetes-validations") or ():
-        own = with_own_fields(schema) if root or schema.get("x-kubernetes-embedded-resource") else schema
-        _evaluate(rule, own, value, place, result)
-    for inner, item, at in inner_parts(schema, value, place):
-        _validate(inner, item, at, result)
 
 
 def _evaluate(rule: Mapping[str, Any], schema: Schema, value: Any, place: Place, result: RuleResult) -> None:
@@ -117,10 +102,8 @@ def _field_below(text: str, schema: Schema) -> Place:
     node, place = schema, Place()
     for part in parse_field(text.removeprefix(".")):
         name = str(part).strip("'")
-        properties, additional = node.get("properties"), node.get("additionalProperties")
-        place = place.field(name) if properties else place.key(name)
-        inner = properties.get(name) if properties else additional
-        node = inner if isinstance(inner, Mapping) else {}
+        place = place.field(name) if fields(node) else place.key(name)
+        node = part_schema(node, name) or {}
     return place
 
 

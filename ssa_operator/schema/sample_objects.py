@@ -19,8 +19,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from ssa_operator.objects.json_schema import Schema
 from ssa_operator.objects.source_location import FieldPath
-from ssa_operator.schema.crd_schema import Schema, object_schema
+from ssa_operator.schema.crd_schema import object_schema
 from ssa_operator.schema.field_errors import ErrorType, FieldError
 from ssa_operator.schema.new_object import BLOCKING, RULES_NOT_CHECKED, new_object
 from ssa_operator.schema.pattern_text import matching_texts

@@ -17,8 +17,8 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ssa_operator.objects.json_schema import Schema
 from ssa_operator.objects.source_location import FieldPath
-from ssa_operator.schema.crd_schema import Schema
 from ssa_operator.schema.pattern_text import matching_texts
 from ssa_operator.schema.schema_validation import validate
 

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ssa_operator.objects.json_schema import Schema, fields
 from ssa_operator.objects.source_location import FieldPath
-from ssa_operator.schema.crd_schema import Schema
 from ssa_operator.schema.field_errors import (
     NO_FIELD,
     ErrorType,
@@ -25,9 +25,9 @@ from ssa_operator.schema.field_errors import (
     as_json,
     error_at,
     error_field,
-    inner_parts,
     number_text,
     quoted,
+    walk,
 )
 from ssa_operator.schema.string_formats import go_pattern, is_format, known_format
 
@@ -79,17 +79,15 @@ def validate(schema: Schema, value: Any, path: FieldPath = ()) -> SchemaResult:
     return result
 
 
-def validate_lists(schema: Schema, value: Any, place: Place = Place()) -> list[FieldError]:  # noqa: B008 - a value
+def validate_lists(schema: Schema, value: Any) -> list[FieldError]:
     """The errors of lists of type set and map whose items are not unique."""
     errors: list[FieldError] = []
-    if isinstance(value, (list, tuple)):
-        list_type = schema.get("x-kubernetes-list-type")
+    for inner, item, place in walk(schema, value):
+        list_type = inner.get("x-kubernetes-list-type") if isinstance(item, (list, tuple)) else None
         if list_type == "set":
-            errors += [_duplicate(place.item(at), value[at]) for at in _repeated(value)]
+            errors += [_duplicate(place.item(at), item[at]) for at in _repeated(item)]
         elif list_type == "map":
-            errors += _of_list_map(schema, value, place)
-    for inner, item, at in inner_parts(schema, value, place):
-        errors += validate_lists(inner, item, at)
+            errors += _of_list_map(inner, item, place)
     return errors
 
 
@@ -372,7 +370,7 @@ def _of_object(schema: Schema, value: Any, path: FieldPath) -> SchemaResult:
         result.add(error_at(path, size, f"{_name(path)} in body should have at least {fewest} properties"))
     if most is not None and size > most:
         result.add(_too_many(path, size, most))
-    properties, additional = schema.get("properties") or {}, schema.get("additionalProperties")
+    properties, additional = fields(schema), schema.get("additionalProperties")
     for key, item in value.items():
         inner = (*path, key)
         if key in properties:

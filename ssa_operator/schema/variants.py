@@ -23,8 +23,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from ssa_operator.objects.json_schema import Schema
 from ssa_operator.objects.source_location import FieldPath, field_text
-from ssa_operator.schema.crd_schema import Schema
 from ssa_operator.schema.data import built_in_schemas
 from ssa_operator.schema.samples import Sampler, UnknownValueError, fits, smallest_number
 from ssa_operator.schema.schema_validation import validate, validate_lists

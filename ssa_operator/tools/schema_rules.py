@@ -25,13 +25,14 @@ import msgspec
 
 from ssa_operator.objects.built_in_kinds import KUBERNETES_VERSION
 from ssa_operator.objects.identity import is_built_in, split_api_version
+from ssa_operator.objects.json_schema import PRESERVED, Schema, fields
 from ssa_operator.objects.messages import did_you_mean, near_names
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.scalars import amount
 from ssa_operator.objects.source_location import FieldPath, field_text
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.rendering.values.manifest_values import kind_of
-from ssa_operator.schema.kubernetes_schemas import QUANTITY, KubernetesSchemas, Schema, has_type, schemas_from_openapi
+from ssa_operator.schema.kubernetes_schemas import QUANTITY, KubernetesSchemas, has_type, schemas_from_openapi
 from ssa_operator.tools.findings.findings import Edit, Finding, shows_values
 
 if TYPE_CHECKING:
@@ -94,8 +95,6 @@ async def read_cluster_schemas(target: Target) -> KubernetesSchemas:
         version, documents = await read_openapi(client)
     return schemas_from_openapi(version, documents)
 
-
-_PRESERVED = "x-kubernetes-preserve-unknown-fields"
 
 _UNITS = re.compile(r"(?P<number>[\d.]+)\s*(?P<prefix>[KMGTP])i?b?", re.ASCII | re.IGNORECASE)
 """A number with a unit that other programs take: 16MB, 16 Mi, 2gb."""
@@ -287,7 +286,7 @@ class _SchemaWalk:
                 yield from self.value(item, additional, at)
             elif schema.get("x-kubernetes-embedded-resource") and name in ("apiVersion", "kind", "metadata"):
                 continue
-            elif properties and not additional and not schema.get(_PRESERVED):
+            elif properties and not additional and not schema.get(PRESERVED):
                 yield self._unknown_field(at, properties)
 
     def _missing(self, value: Mapping[str, Any], schema: Schema, path: FieldPath, type_name: str) -> Iterator[str]:
@@ -312,7 +311,7 @@ class _SchemaWalk:
         inner = [
             (*path[:-1], each)
             for each, schema in properties.items()
-            if each != "metadata" and name in (self._schemas.resolved(schema).get("properties") or {})
+            if each != "metadata" and name in fields(self._schemas.resolved(schema))
         ]
         if path[-2:-1] == ("selector",) and "matchLabels" in properties:
             return f"it belongs into {field_text((*path[:-1], 'matchLabels'))}"
@@ -321,18 +320,15 @@ class _SchemaWalk:
         in_items = [
             each
             for each, schema in properties.items()
-            if name in (self._schemas.resolved(schema.get("items", {})).get("properties") or {})
+            if name in fields(self._schemas.resolved(schema.get("items", {})))
         ]
         if in_items == ["containers"] or {*in_items} > {"containers", "initContainers"}:
             return f"it belongs into an item of {field_text((*path[:-1], 'containers'))}"
         schema = self._schemas.schema(self._document.body["apiVersion"], self._document.body["kind"]) or {}
         outer = [path[:0]] if name in (schema.get("properties") or {}) else []
         for length, part in enumerate(path[:-2], 1):
-            schema = self._schemas.resolved(schema)
-            schema = (
-                schema.get("items", {}) if isinstance(part, int) else (schema.get("properties") or {}).get(part, {})
-            )
-            if name in (self._schemas.resolved(schema).get("properties") or {}):
+            schema = self._schemas.part_schema(schema, part) or {}
+            if name in fields(self._schemas.resolved(schema)):
                 outer.append(path[:length])
         if not outer:
             return ""

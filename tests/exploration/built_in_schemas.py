@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ssa_operator.schema.crd_schema import Schema
+from ssa_operator.objects.json_schema import Schema
 
 DEPTH_LIMIT = 12
 

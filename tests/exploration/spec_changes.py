@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 
+from ssa_operator.objects.json_schema import Schema
 from ssa_operator.objects.source_location import FieldPath, field_text
-from ssa_operator.schema.crd_schema import Schema
 from ssa_operator.schema.samples import TEXTS, Sampler, UnknownValueError, fits, smallest_number
 from ssa_operator.schema.string_formats import go_pattern
 from ssa_operator.schema.variants import SPECIAL, risky_values

@@ -8,8 +8,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from ssa_operator.objects.json_schema import Schema
 from ssa_operator.objects.source_location import FieldPath, value_at
-from ssa_operator.schema.kubernetes_schemas import QUANTITY, KubernetesSchemas, Schema
+from ssa_operator.schema.kubernetes_schemas import QUANTITY, KubernetesSchemas
 
 TEXTS: tuple[tuple[str, str], ...] = (
     ("empty", ""),

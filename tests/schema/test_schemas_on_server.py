@@ -17,10 +17,11 @@ from ssa_operator.kube.api.request import ApplyOptions
 from ssa_operator.objects.built_in_kinds import KUBERNETES_VERSION
 from ssa_operator.objects.identity import GroupKind, split_api_version
 from ssa_operator.objects.json_codec import encode
+from ssa_operator.objects.json_schema import Schema
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text, value_at
 from ssa_operator.rendering.folder.object_files import objects
-from ssa_operator.schema.kubernetes_schemas import QUANTITY, KubernetesSchemas, Schema, schemas_from_openapi
+from ssa_operator.schema.kubernetes_schemas import QUANTITY, KubernetesSchemas, schemas_from_openapi
 from ssa_operator.tools.findings.codes import Severity
 from ssa_operator.tools.schema_rules import bundled_schemas, check_schemas
 from tests.operator.fixtures import client

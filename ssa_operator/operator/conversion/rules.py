@@ -32,6 +32,7 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.annotations import NOT_CONVERTED, UNCONVERTED, NotConverted, not_converted
 from ssa_operator.objects.identity import split_api_version
+from ssa_operator.objects.json_schema import Schema, part_schema
 from ssa_operator.objects.messages import bounded
 from ssa_operator.objects.render_result import ConversionError
 from ssa_operator.objects.source_location import field_text
@@ -45,7 +46,7 @@ from ssa_operator.operator.conversion.unconverted import (
     put_back,
     without_field,
 )
-from ssa_operator.schema.crd_schema import Schema, has_status, object_schema
+from ssa_operator.schema.crd_schema import has_status, object_schema
 from ssa_operator.schema.crd_versions import stored_version
 from ssa_operator.schema.field_errors import ErrorType
 from ssa_operator.schema.new_object import defaulted, new_object, prune, whole_numbers
@@ -405,18 +406,14 @@ def _merged(body: Body, found: Body, api_version: str) -> dict[str, Any]:
 def _without_nulls(value: Any, schema: Schema | None) -> Any:
     """The value without null fields, which an object has only where the schema says `nullable`."""
     if isinstance(value, Mapping):
-        properties = (schema or {}).get("properties") or {}
-        more = (schema or {}).get("additionalProperties")
-        found = {}
-        for name, item in value.items():
-            part = properties.get(name, more)
-            part = part if isinstance(part, Mapping) else None
-            if item is not None or part is None or part.get("nullable"):
-                found[name] = _without_nulls(item, part)
-        return found
+        return {
+            name: _without_nulls(item, part)
+            for name, item in value.items()
+            for part in (part_schema(schema, name),)
+            if item is not None or part is None or part.get("nullable")
+        }
     if isinstance(value, (list, tuple)):
-        part = (schema or {}).get("items")
-        return [_without_nulls(item, part if isinstance(part, Mapping) else None) for item in value]
+        return [_without_nulls(item, part_schema(schema, 0)) for item in value]
     return value
 
 
@@ -445,17 +442,13 @@ def _converted_part(body: Body) -> dict[str, Any]:
 
 def _has_transition_rule(path: Sequence[Any], schema: Schema | None) -> bool:
     """Whether a rule on a field, on one around it or on one in it compares it with the stored value."""
-    part: Any = schema
     for name in path:
-        if not isinstance(part, Mapping):
+        if schema is None:
             return False
-        if _compares(part, name):
+        if _compares(schema, name):
             return True
-        if isinstance(name, str):
-            part = (part.get("properties") or {}).get(name) or part.get("additionalProperties")
-        else:
-            part = part.get("items")
-    return isinstance(part, Mapping) and "oldSelf" in msgspec.json.encode(part).decode()
+        schema = part_schema(schema, name)
+    return schema is not None and "oldSelf" in msgspec.json.encode(schema).decode()
 
 
 _OLD = re.compile(r"\boldSelf\b(?:\.(\w+))?")

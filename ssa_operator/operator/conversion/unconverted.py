@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from ssa_operator.schema.crd_schema import Schema, schema_part
+from ssa_operator.objects.json_schema import Schema, part_schema, schema_at
 
 ItemKeys: TypeAlias = Mapping[str, Any]
 """The values of the keys by which an item of a list is found."""
@@ -80,13 +80,13 @@ def differences(own: Any, given: Any, schema: Schema | None, path: Path = ()) ->
     """The fields of `own` that `given` doesn't have as they are."""
     if isinstance(own, Mapping) and isinstance(given, Mapping):
         for key in sorted({*own, *given}):
-            part = _schema_of(schema, key)
+            part = part_schema(schema, key)
             yield from differences(own.get(key, _ABSENT), given.get(key, _ABSENT), part, (*path, key))
         return
     if is_same(own, given):
         return
     if isinstance(own, list) and isinstance(given, list) and len(own) == len(given):
-        part = schema_part(schema, "items")
+        part = part_schema(schema, 0)
         keys = _keys(own, given, schema)
         if keys and [_of(keys, each) for each in own] == [_of(keys, each) for each in given]:
             for mine, theirs in zip(own, given, strict=True):
@@ -105,12 +105,6 @@ def without_field(body: Mapping[str, Any], path: Path) -> dict[str, Any]:
     for part in path:
         now = _part(now, part, {})
     return put_back(body, [KeptField(path=path, given=_digest(now))])
-
-
-def _schema_of(schema: Schema | None, key: str) -> Schema | None:
-    properties = schema_part(schema, "properties") or {}
-    part = properties.get(key) or schema_part(schema, "additionalProperties")
-    return part if isinstance(part, Mapping) else None
 
 
 def _keys(own: Sequence[Any], given: Sequence[Any], schema: Schema | None) -> Sequence[str]:
@@ -197,10 +191,7 @@ def _with_items(now: list[Any], items: Sequence[tuple[str, Any]]) -> list[Any]:
 
 def declares(schema: Schema | None, path: Path) -> bool:
     """Whether a schema has a place for a field."""
-    part = schema
-    for name in path:
-        part = _schema_of(part, name) if isinstance(name, str) else schema_part(part, "items")
-    return part is not None
+    return schema_at(schema, path) is not None
 
 
 def path_text(path: Path) -> str:

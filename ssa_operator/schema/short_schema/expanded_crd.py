@@ -15,10 +15,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from ssa_operator.objects.json_schema import Schema
 from ssa_operator.objects.messages import did_you_mean
 from ssa_operator.objects.source_location import FieldPath, field_text
 from ssa_operator.schema.cel.syntax import CELSyntaxError, Expression, names, parse, unescaped
-from ssa_operator.schema.crd_schema import Schema
 from ssa_operator.schema.crd_validation import SCOPES, validate_crd
 from ssa_operator.schema.new_object import defaulted
 from ssa_operator.schema.operator_fields import COLUMNS, RESERVED, spec_fields, status_fields

@@ -20,10 +20,10 @@ from typing import Any
 
 import msgspec
 
+from ssa_operator.objects.json_schema import Schema
 from ssa_operator.objects.messages import did_you_mean
 from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.schema.cel.syntax import escaped
-from ssa_operator.schema.crd_schema import Schema
 from ssa_operator.schema.schema_validation import validate
 from ssa_operator.schema.string_formats import go_pattern
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ssa_operator.schema.crd_schema import Schema
+from ssa_operator.objects.json_schema import Schema
 from ssa_operator.schema.operator_fields import COLUMNS, RESERVED
 from ssa_operator.schema.short_schema.expanded_crd import VERSION, short_schema
 from ssa_operator.schema.short_schema.field_texts import FORMS, PRESERVED, REMOVAL, RULES, SCALARS, UNCHANGED

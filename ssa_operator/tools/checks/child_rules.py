@@ -21,9 +21,10 @@ from jinja2 import nodes
 from msgspec import Struct
 
 from ssa_operator.objects.annotations import Reference
+from ssa_operator.objects.json_schema import Schema, fields, part_schema
 from ssa_operator.objects.messages import near_names
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text
-from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas, Schema
+from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.tools.findings.findings import Finding
 from ssa_operator.tools.offline.offline_cluster import OfflineParent
 
@@ -81,17 +82,13 @@ def _first_unknown(
     """The first part of a path that a schema doesn't have, with the fields beside it; None if it has all."""
     for length, part in enumerate(path, 1):
         schema = schemas.resolved(schema)
-        properties = schema.get("properties") or {}
-        if isinstance(part, int):
-            if not isinstance(schema.get("items"), Mapping):
-                return None
-            schema = schema["items"]
-        elif part in properties:
-            schema = properties[part]
-        elif not properties or part in _METHODS or any(schema.get(each) for each in _OPEN):
+        known, inner = fields(schema), part_schema(schema, part)
+        if isinstance(part, str) and part not in known:
+            is_open = not known or part in _METHODS or any(schema.get(each) for each in _OPEN)
+            return None if is_open else (path[:length], tuple(known))
+        if inner is None:
             return None
-        else:
-            return path[:length], tuple(properties)
+        schema = inner
     return None
 
 

@@ -21,6 +21,7 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.objects.identity import split_api_version
+from ssa_operator.objects.json_schema import Schema, fields, schema_at
 from ssa_operator.objects.render_result import ConversionError
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text, value_at
 from ssa_operator.operator.conversion.folder_converters import converter
@@ -30,7 +31,7 @@ from ssa_operator.rendering.conversions import conversion_document
 from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.rendering.jinja.expansion import Expansion, ExpansionError
 from ssa_operator.rendering.jinja.templates import Templates
-from ssa_operator.schema.crd_schema import Schema, object_schema
+from ssa_operator.schema.crd_schema import object_schema
 from ssa_operator.schema.crd_versions import Way, needed_conversions, stored_version
 from ssa_operator.schema.field_errors import OMITTED, FieldError
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
@@ -142,10 +143,10 @@ class _Trips(Struct, frozen=True, kw_only=True):
 
     def _with_status(self, body: Mapping[str, Any], version: str) -> dict[str, Any]:
         """The object with a status of the author's fields."""
-        schema = (object_schema(self.definition, version) or {}).get("properties", {}).get("status") or {}
-        fields = {name: part for name, part in (schema.get("properties") or {}).items() if name not in RESERVED}
+        schema = schema_at(object_schema(self.definition, version), ("status",))
+        own = {name: part for name, part in fields(schema).items() if name not in RESERVED}
         try:
-            status = Sampler(whole=True).value({"type": "object", "properties": fields})
+            status = Sampler(whole=True).value({"type": "object", "properties": own})
         except UnknownValueError:
             status = {}
         return {**copy.deepcopy({**body}), **({"status": status} if status else {})}
@@ -271,15 +272,8 @@ def _scalars(value: Any, path: FieldPath = ()) -> Iterator[FieldPath]:
 
 def _part(schema: Schema | None, path: FieldPath) -> Schema | None:
     """The schema of a field, None if none declares it."""
-    part: Any = schema
-    for name in path:
-        if not isinstance(part, Mapping):
-            return None
-        if isinstance(name, int):
-            part = part.get("items")
-        else:
-            part = (part.get("properties") or {}).get(name) or part.get("additionalProperties")
-    return part if isinstance(part, Mapping) and kind_of(part) not in ("object", "array") else None
+    part = schema_at(schema, path)
+    return part if part is not None and kind_of(part) not in ("object", "array") else None
 
 
 def _declares(schema: Schema | None, path: FieldPath) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ssa_operator.objects.json_schema import PRESERVED, fields, schema_at, schema_parts
 from ssa_operator.objects.messages import near_names
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import FieldPath, field_text
@@ -20,8 +21,6 @@ from ssa_operator.schema.crd_validation import validate_crd
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.tools.findings.findings import Finding, short_words
 from ssa_operator.tools.schema_rules import check_schemas
-
-_PRESERVED = "x-kubernetes-preserve-unknown-fields"
 
 
 def check_crds(definitions: Sequence[Document], schemas: KubernetesSchemas | None = None) -> list[Finding]:
@@ -116,16 +115,11 @@ def _untyped(schema: Mapping[str, Any], at: FieldPath, field: FieldPath = ()) ->
     if (
         not any(schema.get(each) for each in ("type", "$ref"))
         and not schema.get("x-kubernetes-int-or-string")
-        and not schema.get(_PRESERVED)
+        and not schema.get(PRESERVED)
     ):
         yield field, at
-    for name, each in (schema.get("properties") or {}).items():
-        if isinstance(each, Mapping):
-            yield from _untyped(each, (*at, "properties", name), (*field, name))
-    for part in ("items", "additionalProperties"):
-        each = schema.get(part)
-        if isinstance(each, Mapping):
-            yield from _untyped(each, (*at, part), (*field, "*"))
+    for part, inner in schema_parts(schema):
+        yield from _untyped(inner, (*at, *part), (*field, part[1] if len(part) > 1 else "*"))
 
 
 def _without_report(definition: Document, path: FieldPath, version: Mapping[str, Any]) -> Iterable[Finding]:
@@ -136,8 +130,8 @@ def _without_report(definition: Document, path: FieldPath, version: Mapping[str,
 
 def _condition_list_type(definition: Document, path: FieldPath, version: Mapping[str, Any]) -> Iterable[Finding]:
     status = status_schema(definition.body, version["name"]) or {}
-    conditions = (status.get("properties") or {}).get("conditions")
-    if not isinstance(conditions, Mapping) or conditions.get(_PRESERVED):
+    conditions = schema_at(status, ("conditions",))
+    if conditions is None or conditions.get(PRESERVED):
         return
     if conditions.get("x-kubernetes-list-type") == "map" and conditions.get("x-kubernetes-list-map-keys") == ["type"]:
         return
@@ -166,18 +160,14 @@ def _never_set(
     schema: Mapping[str, Any], at: FieldPath, field: FieldPath
 ) -> Iterator[tuple[FieldPath, FieldPath, Sequence[str]]]:
     """The required fields that are pruned: the place in the CRD, the field, and those that are declared beside it."""
-    properties = schema.get("properties") or {}
     # The API server looks at the required fields of objects only.
-    if schema.get("type") == "object" and not schema.get("additionalProperties") and not schema.get(_PRESERVED):
+    if schema.get("type") == "object" and not schema.get("additionalProperties") and not schema.get(PRESERVED):
         for position, name in enumerate(schema.get("required") or ()):
             # Those of the object itself are there, and those of embedded resources, too.
-            if name not in properties and field and not schema.get("x-kubernetes-embedded-resource"):
-                yield (*at, "required", position), (*field, name), list(properties)
-    for name, inner in properties.items():
-        yield from _never_set(inner, (*at, "properties", name), (*field, name))
-    for part in ("items", "additionalProperties"):
-        if isinstance(schema.get(part), Mapping):
-            yield from _never_set(schema[part], (*at, part), (*field, "*"))
+            if name not in fields(schema) and field and not schema.get("x-kubernetes-embedded-resource"):
+                yield (*at, "required", position), (*field, name), list(fields(schema))
+    for part, inner in schema_parts(schema):
+        yield from _never_set(inner, (*at, *part), (*field, part[1] if len(part) > 1 else "*"))
 
 
 def _without_printer_columns(definition: Document, path: FieldPath, version: Mapping[str, Any]) -> Iterable[Finding]:
@@ -203,8 +193,7 @@ def _atomic_replicas(definition: Document, path: FieldPath, version: Mapping[str
                 fix="remove x-kubernetes-map-type: atomic",
             )
             return
-        properties = schema.get("properties")
-        schema = properties.get(part) if isinstance(properties, Mapping) else None
+        schema = fields(schema).get(part)
         at = (*at, "properties", part)
 
 

@@ -19,10 +19,11 @@ from msgspec import Struct
 
 from ssa_operator.objects.declared_fields import DECLARE, declared_siblings, first_undeclared
 from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.json_schema import Schema, fields, part_schema
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text, misspelt_field
 from ssa_operator.objects.template_contents import PossibleField
-from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas, Schema
+from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.tools.findings.findings import Finding, field_finding
 
 SHARED = "_shared/"
@@ -98,16 +99,9 @@ def _check(document: Document, schemas: KubernetesSchemas) -> Iterator[Finding]:
 
 def dropped_values(value: Any, schema: Schema, schemas: KubernetesSchemas, path: FieldPath) -> Iterator[FieldPath]:
     """The fields below a value that an API server of Kubernetes drops, because they are empty."""
-    schema = schemas.resolved(schema)
-    if isinstance(value, list):
-        if not value:
-            yield path
-        for position, item in enumerate(value):
-            yield from dropped_values(item, schema.get("items", {}), schemas, (*path, position))
-    elif isinstance(value, Mapping):
-        properties, additional = schema.get("properties", {}), schema.get("additionalProperties")
-        if not value and isinstance(additional, Mapping) and not properties:
-            yield path
-        for name, item in value.items():
-            below = properties.get(name) or (additional if isinstance(additional, Mapping) else {})
-            yield from dropped_values(item, below, schemas, (*path, name))
+    resolved = schemas.resolved(schema)
+    if value == [] or (value == {} and part_schema(resolved, "") is not None and not fields(resolved)):
+        yield path
+    entries = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    for part, item in entries:
+        yield from dropped_values(item, part_schema(resolved, part) or {}, schemas, (*path, part))

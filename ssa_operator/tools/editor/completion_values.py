@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ssa_operator.schema.kubernetes_schemas import Schema
+from ssa_operator.objects.json_schema import Schema
 from ssa_operator.tools.editor.expression_types import Reading, members, type_lines, type_text
 
 

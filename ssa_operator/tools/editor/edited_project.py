@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.json_schema import Schema
 from ssa_operator.objects.render_result import Document
 from ssa_operator.operator import crd_files
 from ssa_operator.rendering.folder.contained_files import read_text, unsaved_texts
@@ -21,7 +22,7 @@ from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.folder.loaded_folders import Folder, Sources, load_all
 from ssa_operator.rendering.folder.object_files import read_objects
 from ssa_operator.schema.crd_schema import object_schema
-from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas, Schema
+from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.tools.checks.project_checks import CheckedFiles
 from ssa_operator.tools.checks.refusal_rules import AskedManifest, Refusal
 from ssa_operator.tools.offline.project_folders import crds_of, examples_of

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ssa_operator.objects.json_schema import Schema, fields, part_schema
 from ssa_operator.rendering.folder.folder_settings import SCHEMA, SETTINGS
 from ssa_operator.rendering.jinja.templates import SHARED, STATUS, VALUES
 from ssa_operator.rendering.values.manifest_values import json_text
-from ssa_operator.schema.kubernetes_schemas import METADATA, Schema
+from ssa_operator.schema.kubernetes_schemas import METADATA
 from ssa_operator.tools.editor.edited_project import EditedProject
 from ssa_operator.tools.editor.manifest_cursor import ITEM, manifests
 from ssa_operator.tools.editor.template_cursor import Binding, Chain, Step, bindings, leading_chain
@@ -75,19 +76,12 @@ class Reading:
 
 def members(schema: Schema | None, project: EditedProject) -> Mapping[str, Schema]:
     """The fields of an object by their names."""
-    found: Mapping[str, Schema] = project.schemas.resolved(schema or {}).get("properties") or {}
-    return found
+    return fields(project.schemas.resolved(schema or {}))
 
 
 def below(schema: Schema | None, part: str, project: EditedProject) -> Schema | None:
     """The schema of a field, or of the items of a list."""
-    found = project.schemas.resolved(schema or {})
-    if part == ITEM:
-        items = found.get("items")
-        return items if isinstance(items, Mapping) else None
-    named = members(found, project).get(part)
-    other = found.get("additionalProperties")
-    return named if named is not None else other if isinstance(other, Mapping) else None
+    return project.schemas.part_schema(schema or {}, 0 if part == ITEM else part)
 
 
 def at_path(schema: Schema | None, path: tuple[str, ...], project: EditedProject) -> Schema | None:
@@ -233,8 +227,8 @@ def type_text(schema: Schema, project: EditedProject) -> str:
     name = schema.get("$ref")
     found = project.schemas.resolved(schema)
     if found.get("type") == "array" or "items" in found:
-        items = found.get("items")
-        return f"[]{type_text(items, project)}" if isinstance(items, Mapping) and items else "[]"
+        items = part_schema(found, 0)
+        return f"[]{type_text(items, project)}" if items else "[]"
     if name:
         return str(name)
     values = found.get("additionalProperties")

@@ -14,6 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from ssa_operator.objects.json_schema import Schema
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.secret_fields import NO_SECRET_FIELDS
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text, value_at
@@ -21,7 +22,6 @@ from ssa_operator.rendering.folder.contained_files import unsaved_texts
 from ssa_operator.rendering.folder.folder_settings import SCHEMA, SETTINGS
 from ssa_operator.rendering.jinja.templates import VALUES
 from ssa_operator.rendering.values.manifest_values import json_text
-from ssa_operator.schema.kubernetes_schemas import Schema
 from ssa_operator.tools.checks.checked_project import CheckedProject
 from ssa_operator.tools.checks.template_checks import ready_example
 from ssa_operator.tools.editor import vocabulary

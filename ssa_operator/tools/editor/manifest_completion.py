@@ -11,9 +11,10 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from ssa_operator.objects.json_schema import Schema
 from ssa_operator.rendering.folder.folder_settings import SCHEMA, SETTINGS
 from ssa_operator.rendering.jinja.templates import VALUES
-from ssa_operator.schema.kubernetes_schemas import METADATA, Schema
+from ssa_operator.schema.kubernetes_schemas import METADATA
 from ssa_operator.schema.operator_fields import RESERVED
 from ssa_operator.tools.editor import vocabulary
 from ssa_operator.tools.editor.completion_values import Completion, Sort, fields

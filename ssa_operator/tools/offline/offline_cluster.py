@@ -24,6 +24,7 @@ from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.annotations import ApplyPolicy
 from ssa_operator.objects.cluster_view import OfflineClusterView
 from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
+from ssa_operator.objects.json_schema import fields, schema_at
 from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.manifest import ManifestError, fold_string_data, group_kind
@@ -135,12 +136,8 @@ def created_parent(
 
 def _pruned_field(parent: Document, path: FieldPath, kinds: Mapping[GroupKind, CRDKind]) -> PrunedField:
     known = kinds[group_kind(parent)]
-    node: Any = object_schema(known.definition, split_api_version(parent.body["apiVersion"])[1]) or {}
-    for part in path[:-1]:
-        inner = node.get("items") if isinstance(part, int) else (node.get("properties") or {}).get(part)
-        inner = inner if isinstance(inner, Mapping) else node.get("additionalProperties")
-        node = inner if isinstance(inner, Mapping) else {}
-    near = near_names(str(path[-1]), node.get("properties") or ())
+    schema = object_schema(known.definition, split_api_version(parent.body["apiVersion"])[1])
+    near = near_names(str(path[-1]), fields(schema_at(schema, path[:-1])))
     return PrunedField(
         location=parent.location_of(path),
         message=f"the CRD {known.folder} declares no {error_field(path)}",

@@ -13,7 +13,8 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.objects.built_in_kinds import KUBERNETES_VERSION
-from ssa_operator.schema.kubernetes_schemas import Schema
+from ssa_operator.objects.json_schema import Schema
+from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.tools.schema_rules import bundled_schemas
 
 _SECRET, _CONFIG_MAP, _SERVICE, _CLAIM = "Secret", "ConfigMap", "Service", "PersistentVolumeClaim"
@@ -130,17 +131,15 @@ class FieldPlace(Struct, frozen=True):
             return FieldPlace(None, custom=True, free=key not in _NEVER_FREE, field=key)
         if self.schema is None:
             return FieldPlace(None, free=self.free, field=key)
-        found = _resolved(self.schema)
-        below = (found.get("properties") or {}).get(key) or found.get("additionalProperties")
+        below = _schemas().part_schema(self.schema, key)
         free = self.free or key in _FREE.get(_type(self.schema), ()) or (self.field == "" and key in _FREE_ROOTS)
-        return FieldPlace(below if isinstance(below, Mapping) else None, free=free, field=key)
+        return FieldPlace(below, free=free, field=key)
 
     def item(self) -> FieldPlace:
         """The place of an item of a list."""
         if self.custom or self.schema is None:
             return self
-        below = _resolved(self.schema).get("items")
-        return FieldPlace(below if isinstance(below, Mapping) else None, free=self.free, field=self.field)
+        return FieldPlace(_schemas().part_schema(self.schema, 0), free=self.free, field=self.field)
 
     def kind_named_by(self, key: str, holder: Mapping[str, Any]) -> str | None:
         """The kind of object that a field names, None if it names none; `holder` is the mapping with the field."""
@@ -157,7 +156,7 @@ class FieldPlace(Struct, frozen=True):
 
 def place_of(body: Mapping[str, Any]) -> FieldPlace:
     """The place of a whole manifest."""
-    schema = bundled_schemas(KUBERNETES_VERSION).schema(body["apiVersion"], body["kind"])
+    schema = _schemas().schema(body["apiVersion"], body["kind"])
     return FieldPlace(schema, custom=schema is None)
 
 
@@ -166,8 +165,8 @@ def metadata_place() -> FieldPlace:
     return FieldPlace({"$ref": "ObjectMeta"}, field="metadata")
 
 
-def _resolved(schema: Schema) -> Schema:
-    return bundled_schemas(KUBERNETES_VERSION).resolved(schema)
+def _schemas() -> KubernetesSchemas:
+    return bundled_schemas(KUBERNETES_VERSION)
 
 
 def _type(schema: Schema) -> str:
