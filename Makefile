@@ -62,7 +62,8 @@ site: $(INSTALLED) ## Build the documentation site in build/html; REPOSITORY_URL
 	$(BIN)/python -m docs.generate.site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --config-file docs/mkdocs.yml
 
-web: ## Build the web view (ssa_operator/web/static) from ssa_operator/web/page (needs npm)
+web: $(INSTALLED) ## Build the web view (ssa_operator/web/static) from ssa_operator/web/page (needs npm)
+	$(BIN)/python -m docs.generate.openapi > ssa_operator/web/page/openapi.json
 	cd ssa_operator/web/page && npm ci --no-audit --no-fund && npm run check && npm run build
 
 rbac: $(INSTALLED) ## Generate deploy/base/rbac.yaml from templates/ and crds/, and the chart's permissions without them

@@ -12,7 +12,9 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import json
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -109,3 +111,12 @@ def _field_docs(name: str, modules: Iterable[Any]) -> Mapping[str, str]:
     (node,) = ast.parse(inspect.getsource(getattr(importlib.import_module(kind.__module__), name))).body
     assert isinstance(node, ast.ClassDef)
     return docs_of("\n".join(map(ast.unparse, node.body)))
+
+
+def text() -> str:
+    """The document as JSON."""
+    return json.dumps(document(), indent=1, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(text())

@@ -7,7 +7,6 @@ Promises:
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -36,7 +35,7 @@ def pages() -> dict[str, str]:
     found["reference/api.md"] = _page(
         "The JSON of the page", reference.table(("path", "answer"), rows), "[OpenAPI document](openapi.json)"
     )
-    found[API] = json.dumps(openapi.document(), indent=1, ensure_ascii=False) + "\n"
+    found[API] = openapi.text()
     found["reference/licences.md"] = _page("Licences of the image", licences.table())
     return found
 

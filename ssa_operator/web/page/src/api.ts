@@ -1,250 +1,53 @@
-// The JSON of /api/v1, and the streams that carry it.
+// The JSON of /api/v1, and the streams that carry it. `npm run check` makes its types of openapi.json, as `make web` writes it.
 import { type Signal, signal } from "@preact/signals";
 import { applyMergePatch, type Json } from "./merge_patch";
+import type { components } from "./openapi";
 import { API, UI } from "./router";
 
+type Schemas = components["schemas"];
+
+/** A schema with the fields that each of its answers has, and with others that are known more closely. */
+type Of<Name extends keyof Schemas, Has extends keyof Schemas[Name] = never, More = unknown> =
+  Omit<Schemas[Name], Has | keyof More> & Required<Pick<Schemas[Name], Exclude<Has, keyof More>>> & More;
+
 export type Group = "ready" | "working" | "failed" | "unknown";
+type Counts = Partial<Record<Group, number>>;
+type Problem = { message: string; file?: string; line?: number };
 
-export interface Problem { message: string; file?: string; line?: number }
+export type Folder = Of<"FolderRow", never, { counts?: Counts; problems?: Problem[]; rollout?: Schemas["RolloutLine"] }>;
+export type ParentRow = Of<"ParentRow", never, { group: Group; since?: string }>;
+export type Overview = Of<"Overview", never, { folders: Record<string, Folder>; items: Record<string, ParentRow>; problems?: Problem[]; leader?: boolean; away?: Schemas["ApiServerAway"] }>;
 
-export interface Folder {
-  kind?: string;
-  parents?: number;
-  counts?: Partial<Record<Group, number>>;
-  digest?: string;
-  loaded?: string;
-  problems?: Problem[];
-  crd?: string;
-  waits?: string;
-  rollout?: { phase: string; message: string };
-}
+export type Condition = Schemas["ConditionData"];
+export type TreeNode = Of<"TreeNode", "kind" | "name" | "depth">;
+export type Done = Of<"Done", "result" | "object" | "child">;
+export type Entry = Of<"TimelineEntry", "at", { kind: "reconcile" | "change" | "condition"; did?: Done[]; group?: Group }>;
+type ParentObject = Of<"ParentObject", "group" | "kind" | "name" | "uid" | "conditions", { creationTimestamp?: string }>;
+export type Parent = Of<"ParentTree", never, { parent: ParentObject; nodes: Record<string, TreeNode>; timeline: Record<string, Entry> }>;
 
-export interface ParentRow {
-  folder: string;
-  kind: string;
-  namespace: string;
-  name: string;
-  uid: string;
-  group: Group;
-  reason: string;
-  message?: string;
-  since?: string;
-  current?: number;
-  children?: number;
-  suspended?: boolean;
-  conflict?: boolean;
-}
+export type ObjectEvent = Of<"ShownEvent", "type" | "reason" | "note" | "time" | "reporter">;
+export type Details = Of<"Details", "conditions" | "notes", { events: ObjectEvent[]; readiness?: Of<"ReadinessData", "state" | "rule"> }>;
 
-export interface Overview {
-  version: string;
-  folders: Record<string, Folder>;
-  figures: { reconciles: number[]; errors: number[]; queue: number[] };
-  parents: number;
-  matching: number;
-  suspended: number;
-  conflicts: number;
-  offset: number;
-  items: Record<string, ParentRow>;
-  order: string[];
-  problems?: Problem[];
-  namespaces?: string[];
-  leader?: boolean;
-  holder?: string;
-  shard?: string;
-  away?: { since: string; problem: string };
-}
+export type ChangedField = Of<"ChangedFieldData", "field" | "before" | "after" | "cause" | "managers">;
+export type ObjectChange = Of<"ChangedObject", "group" | "kind" | "namespace" | "name" | "result" | "message" | "adopted" | "diff", { fields: ChangedField[]; left: Of<"LeftFieldData", "field" | "managers">[] }>;
+export type Changes = Of<"WouldChange", "notes" | "problems" | "waits", { objects: ObjectChange[] }>;
 
-export interface Condition { type?: string; status?: string; reason?: string; message?: string; lastTransitionTime?: string }
-
-export interface TreeNode {
-  group?: string;
-  kind: string;
-  namespace?: string;
-  name: string;
-  uid?: string;
-  state?: string;
-  message?: string;
-  since?: string;
-  creationTimestamp?: string;
-  restarts?: number;
-  restartedAt?: string;
-  depth: number;
-}
-
-export interface Parent {
-  parent: {
-    group: string;
-    kind: string;
-    namespace?: string;
-    name: string;
-    uid: string;
-    creationTimestamp?: string;
-    conditions: Condition[];
-  };
-  nodes: Record<string, TreeNode>;
-  order: string[];
-  notes: string[];
-  /** How many nodes are still to come; without it all are here. */
-  left?: number;
-  timeline: Record<string, Entry>;
-}
-
-export interface Done { result: string; object: string; child: string; reason?: string }
-
-/** One thing that happened: a reconcile, a change by another manager, or another reason of a condition. */
-export interface Entry {
-  kind: "reconcile" | "change" | "condition";
-  at: number;
-  until?: number;
-  count?: number;
-  seconds?: number;
-  causes?: string[];
-  result?: string;
-  did?: Done[];
-  more?: number;
-  message?: string;
-  manager?: string;
-  object?: string;
-  child?: string;
-  fields?: string[];
-  deleted?: boolean;
-  type?: string;
-  status?: string;
-  reason?: string;
-  before?: string;
-  group?: Group;
-}
-
-export interface ObjectEvent { type: string; reason: string; note: string; time: string; reporter: string; count?: number }
-
-export interface Details {
-  conditions: Condition[];
-  events: ObjectEvent[];
-  notes: string[];
-  readiness?: { state: string; rule: string; message?: string };
-}
-
-export interface ChangedField { field: string; before: unknown; after: unknown; cause: string; managers: { manager: string }[]; file?: string; line?: number }
-
-export interface ObjectChange {
-  group: string;
-  kind: string;
-  namespace: string;
-  name: string;
-  result: string;
-  message: string;
-  adopted: boolean;
-  fields: ChangedField[];
-  left: { field: string; managers: { manager: string }[] }[];
-  diff: string;
-  file?: string;
-  line?: number;
-}
-
-export interface Changes { notes: string[]; problems: string[]; waits: string[]; objects: ObjectChange[] }
-
-export interface Edge { source: string; target: string; label: string; file?: string; line?: number; cycle?: boolean }
-
+export type Edge = Of<"EdgeData", "source" | "target" | "label">;
 /** An object that a template looks up by name, and that is no child. */
-export interface LookedUp { group: string; kind: string; namespace: string; name: string; uid?: string; state?: string; message?: string; creationTimestamp?: string }
+export type LookedUp = Of<"LookedUp", "group" | "kind" | "name">;
+export type Edges = { edges: Edge[]; objects: Record<string, LookedUp> };
 
-/** `objects` are those that are no children, by their keys. */
-export interface Edges { edges: Edge[]; objects: Record<string, LookedUp> }
+export type ManifestLine = Of<"ManifestLine", "text">;
+export type TemplateFile = Schemas["TemplateFile"];
+type RenderedDocument = Of<"RenderedDocument", "kind" | "name" | "line", { lines: Of<"RenderedLine", "text">[] }>;
+export type RenderedFile = Of<"RenderedFile", never, { documents: RenderedDocument[] }>;
+export type FolderGraph = Schemas["FolderGraph"];
+export type FolderPage = Of<"FolderPage", never, { graph: FolderGraph; problems?: Problem[] }>;
 
-export interface ManifestLine {
-  text: string;
-  path?: string;
-  writer?: string;
-  file?: string;
-  line?: number;
-  origin?: string;
-  manager?: string;
-  subresource?: string;
-  time?: string;
-}
-
-export interface TemplateFile {
-  lines: string[];
-  problems?: { line: number; message: string }[];
-  difference?: { mark: string; text: string }[];
-  hidden?: boolean;
-  removed?: boolean;
-}
-
-export interface RenderedFile {
-  documents: { kind: string; name: string; line: number; lines: { text: string; line?: number }[]; message?: string }[];
-  problems: { message: string; line: number }[];
-  waits: { message: string; line: number }[];
-  elsewhere: number;
-  notes: string[];
-}
-
-export interface FolderGraph {
-  nodes?: { label: string; manifest?: boolean; hook?: boolean; file?: string; line?: number }[];
-  edges?: { source: number; target: number; label: string; awaited?: boolean; cycle?: boolean; file?: string; line?: number }[];
-  problems?: string[];
-}
-
-export interface FolderPage {
-  folder: string;
-  loads: boolean;
-  kind?: string;
-  parents?: number;
-  digest?: string;
-  loaded?: string;
-  waits?: string;
-  problems?: Problem[];
-  files?: Record<string, TemplateFile>;
-  graph: FolderGraph;
-  rollout?: boolean;
-}
-
-export interface RolloutParent {
-  namespace: string;
-  name: string;
-  revision: string;
-  group: Group;
-  reason: string;
-  message?: string;
-  since?: string;
-  broken?: boolean;
-  fails?: string;
-}
-
-/** `steps` are how many of its parents are ready at the revision, working, failed, left or skipped. */
-export interface RolloutWave {
-  name: string;
-  state: "reached" | "current" | "ahead" | "skipped";
-  steps: Record<string, number>;
-  counts: Partial<Record<Group, number>>;
-  revisions: string[];
-  parents: RolloutParent[];
-}
-
-export interface RolloutFile { lines?: { mark: string; text: string }[]; hidden?: boolean; added?: boolean; removed?: boolean }
-
-export interface RolloutPage {
-  folder: string;
-  phase: string;
-  message: string;
-  revision?: string;
-  before?: string;
-  undo?: string;
-  resumes?: boolean;
-  pauses?: boolean;
-  stopped?: string;
-  held?: string;
-  opens?: string;
-  settled?: string;
-  parents?: number;
-  updated?: number;
-  ready?: number;
-  settings?: Record<string, string>;
-  waves?: RolloutWave[];
-  files?: Record<string, RolloutFile>;
-  history?: { number: number; name: string; created: string; result?: string; time?: string; reason?: string }[];
-  notes?: string[];
-}
+export type RolloutParent = Of<"RolloutParent", never, { group: Group; since?: string }>;
+export type RolloutWave = Of<"RolloutWave", never, { state: "reached" | "current" | "ahead" | "skipped"; counts: Counts; parents: RolloutParent[] }>;
+export type RolloutFile = Schemas["RolloutFile"];
+export type RolloutPage = Of<"RolloutPage", never, { waves?: RolloutWave[] }>;
 
 export type Connection = "connecting" | "live" | "lost" | "ended";
 
