@@ -207,19 +207,15 @@ class OfflineClusterView(Struct, frozen=True):
     def synced(self, _: Identity, /) -> bool:
         return True
 
-    def namespaced(self, kind: GroupKind, /) -> bool:
+    def namespaced(self, kind: GroupKind, /) -> bool | None:
         return kind not in self.cluster_scoped
 
     def child(self, kind: str, name: str, /) -> Body | None:
-        for identity, body in self.objects.items():
-            if (identity.kind, identity.name) == (kind, name) and self._may_be_child(identity):
-                return body
+        for identity in self.objects if self.children is None else self.children:
+            may_be_child = self.children is not None or identity.namespace in ("", self.namespace)
+            if (identity.kind, identity.name) == (kind, name) and may_be_child and identity in self.objects:
+                return self.objects[identity]
         return None
-
-    def _may_be_child(self, identity: Identity) -> bool:
-        if self.children is not None:
-            return identity in self.children
-        return identity.namespace in ("", self.namespace)
 
     def unreadable(self, _: Reference | Identity, /) -> AccessReview:
         return ALLOWED

@@ -7,23 +7,17 @@ Promises:
   records are left out.
 - With the stand-ins, the case renders the same as the templates in the cluster.
 - Nothing that exists is overwritten or removed. If a case can't be written, no files of it are left.
-- A stand-in is a number that reveals nothing about the value that it replaces. Only equal values of the same entry have
-  equal stand-ins.
-- The entries of a Secret keep their names. An entry that holds JSON keeps its structure, and the names of those fields
-  that the templates mention.
-- A field of another object that holds content is replaced as a whole.
+- An entry of a Secret that holds JSON keeps its structure, and the names of those fields that the templates mention.
 """
 
 from __future__ import annotations
 
-import base64
-import json
 import os
 import re
 import secrets
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,10 +28,7 @@ from msgspec import Struct
 from ssa_operator.objects.annotations import LAST_APPLIED, PREFIX
 from ssa_operator.objects.cluster_view import Body, Lookup, Selection
 from ssa_operator.objects.identity import Identity
-from ssa_operator.objects.json_codec import decode_text
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.secret_fields import is_secret
-from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.preview import Planned
 from ssa_operator.operator.process.connection import Target
@@ -49,54 +40,11 @@ from ssa_operator.tools.cases.case_runs import CaseProject, load_project, render
 from ssa_operator.tools.cases.golden_cases import CHILDREN, NOW, OTHERS, PARENT, project_of_case, read_case
 from ssa_operator.tools.command_target import ObjectReference
 from ssa_operator.tools.plan import previews
-from ssa_operator.tools.plan.snapshot_mask import SnapshotMask, aligned, decoded
+from ssa_operator.tools.plan.secret_mask import Manifests, SecretMask
 from ssa_operator.tools.printing import canonical_text
 
 _WORDS = re.compile(r"[\w-]+")
 
-
-@dataclass(slots=True, kw_only=True)
-class CaseMask(SnapshotMask):
-    """Replaces the content of Secrets by numbered stand-ins."""
-
-    public: str = ""
-    """The text of the templates: names of fields that they mention are not secret."""
-    _words: frozenset[str] | None = None
-
-    def new_token(self, _: tuple[Identity, FieldPath, str]) -> str:
-        """The stand-in of a value that has none yet."""
-        return f"masked-{len(self._tokens) + 1}"
-
-    def data_value(self, of: Identity, name: str, value: str) -> str:
-        """The stand-in of one entry of a Secret's data, in base64."""
-        text, path = decoded(value), ("data", name)
-        try:
-            found = decode_text(text)
-        except ValueError:
-            found = None
-        is_json = isinstance(found, (dict, list))
-        masked = json.dumps(self._leaves(of, path, found)) if is_json else self.token(of, path, text)
-        return base64.b64encode(masked.encode()).decode()
-
-    def _leaves(self, of: Identity, path: FieldPath, value: Any) -> Any:
-        if isinstance(value, dict):
-            return {self._name(of, path, key): self._leaves(of, (*path, key), item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [self._leaves(of, (*path, at), item) for at, item in enumerate(value)]
-        return self.token(of, path, value if isinstance(value, str) else json.dumps(value))
-
-    def _name(self, of: Identity, path: FieldPath, name: str) -> str:
-        return name if name in self._public_words else self.token(of, (*path, "(name)"), name)
-
-    @property
-    def _public_words(self) -> frozenset[str]:
-        if self._words is None:
-            self._words = frozenset(_WORDS.findall(self.public))
-        return self._words
-
-
-ROUNDS = 10
-"""The longest chain of children that are derived from each other's content and from a Secret."""
 
 _SERVER_FIELDS = ("uid", "resourceVersion", "creationTimestamp", "selfLink", "managedFields", "generateName")
 """Fields of the metadata that the API server sets."""
@@ -172,7 +120,7 @@ class CapturedCase:
     others: list[dict[str, Any]]
     now: str
     """The content of `now.txt`, '' for none."""
-    mask: CaseMask
+    mask: SecretMask
     live: Mapping[Identity, Body]
     """The live children in the cluster."""
     applied: Mapping[Identity, Body]
@@ -192,28 +140,15 @@ class CapturedCase:
         """Write the case. Values that the templates derive from a Secret's content, for example a checksum, are derived
         from its stand-ins instead. Raises CommandError if the case can't be rendered.
         """
-        self.write(path)
-        first = dict(self.children)
-        for _ in range(ROUNDS):
-            output = render_case(read_case(path), project)
-            rendered = {
-                step.identity: step.manifest.body for step in output.rendered.steps if step.manifest is not None
-            }
-            children = {identity: self._aligned(identity, body, rendered) for identity, body in first.items()}
-            if children == self.children:
-                return
-            self.children = children
-            self.write(path)
 
-    def _aligned(self, identity: Identity, stored: dict[str, Any], rendered: Mapping[Identity, Body]) -> dict[str, Any]:
-        if identity not in rendered or identity not in self.applied:
-            return stored
-        bodies = stored, self.live[identity], self.applied[identity], rendered[identity]
-        if is_secret(stored):
-            return self.mask.aligned_secret(identity, *bodies)
-        found = aligned(*bodies)
-        assert isinstance(found, dict)
-        return found
+        def renders(children: Mapping[Identity, dict[str, Any]]) -> Iterator[tuple[Manifests, Manifests]]:
+            self.children = {**children}
+            self.write(path)
+            rendered = render_case(read_case(path), project).rendered.steps
+            yield self.applied, {step.identity: step.manifest.body for step in rendered if step.manifest is not None}
+
+        self.children = self.mask.aligned(self.children, self.live, renders)
+        self.write(path)
 
 
 def captured_case(live: LiveCase) -> CapturedCase:
@@ -227,7 +162,7 @@ def captured_case(live: LiveCase) -> CapturedCase:
     children = {each.identity: each for each in own if not secrets.of(each.identity).name_object}
     known = {parent.identity, *(each.identity for each in own)}
     others = [other for other in map(LiveObject.of, map(dict, live.others)) if other.identity not in known]
-    mask = CaseMask(salt=b"", public=templates.text)
+    mask = SecretMask(public=frozenset(_WORDS.findall(templates.text)))
 
     def masked(child: LiveObject, fields: ContentFields = NO_CONTENT) -> dict[str, Any]:
         return mask.masked(child, hidden_in_live(child, fields))

@@ -14,24 +14,24 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from ssa_operator.informers.parents import Parent
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.objects.built_in_kinds import KUBERNETES_VERSION
-from ssa_operator.objects.cluster_view import Answer, Body, Lookup, Selection
+from ssa_operator.objects.cluster_view import Answer, Lookup, Selection
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import counted
-from ssa_operator.objects.secret_fields import is_secret
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.preview import Planned, Preview
 from ssa_operator.operator.process.connection import Target
@@ -48,7 +48,7 @@ from ssa_operator.tools.plan import previews
 from ssa_operator.tools.plan.changes import ParentChanges, parent_changes
 from ssa_operator.tools.plan.plan_summary import PlanSummary
 from ssa_operator.tools.plan.previews import NamedParent
-from ssa_operator.tools.plan.snapshot_mask import SnapshotMask, aligned
+from ssa_operator.tools.plan.secret_mask import Manifests, SecretMask
 from ssa_operator.tools.plan.snapshots import VERSION, Snapshot, StoredKind, StoredParent, StoredSnapshot, stored_query
 from ssa_operator.tools.schema_rules import bundled_schemas
 
@@ -172,10 +172,6 @@ async def _changes(preview: Preview, planned: Planned, salt: bytes) -> ParentCha
     return parent_changes(NamedParent(parent=planned.parent), planned, outcomes, salt)
 
 
-ALIGNMENT_ROUNDS = 10
-"""The longest chain of objects that are derived from each other's content and from a Secret."""
-
-
 @dataclass(slots=True, kw_only=True)
 class SnapshotRecorder:
     """Records the input of parents' plans. `write` returns the file."""
@@ -184,7 +180,7 @@ class SnapshotRecorder:
     salt: bytes
     taken: float
     """The time of the plans, in seconds since the epoch."""
-    _mask: SnapshotMask = field(init=False)
+    _mask: SecretMask = field(init=False)
     _parents: list[tuple[str, LiveObject]] = field(default_factory=list)
     _objects: dict[Identity, tuple[LiveObject, HiddenPaths]] = field(default_factory=dict)
     _queries: dict[Lookup | Selection, Answer] = field(default_factory=dict)
@@ -193,7 +189,7 @@ class SnapshotRecorder:
     """The plans that read a Secret, by the parent's uid."""
 
     def __post_init__(self) -> None:
-        self._mask = SnapshotMask(salt=self.salt)
+        self._mask = SecretMask(salt=self.salt)
 
     def record(self, planned: Planned) -> None:
         """Record what the plan of one parent read."""
@@ -243,32 +239,19 @@ class SnapshotRecorder:
 
     def _aligned(self, stored: StoredSnapshot) -> StoredSnapshot:
         """The snapshot in which the objects of the plans that read a Secret are as the same templates render them from
-        it. What one object is made of another one is aligned in the next round.
+        it.
         """
-        first = {LiveObject.of(body).identity: body for body in stored.objects}
-        for _ in range(ALIGNMENT_ROUNDS):
-            objects = self._aligned_once(first, stored)
-            if objects == stored.objects:
-                break
-            stored = msgspec.structs.replace(stored, objects=objects)
-        return stored
-
-    def _aligned_once(self, first: Mapping[Identity, dict[str, Any]], stored: StoredSnapshot) -> list[dict[str, Any]]:
-        snapshot = Snapshot(stored)
         folders = {planned.parent.folder.name: planned.parent.folder for planned in self._plans.values()}
-        found = dict(first)
-        for parent in snapshot.parents(folders):
-            planned = self._plans.get(parent.live.uid)
-            if planned is None:
-                continue
-            applied, masked = (_manifests(plan) for plan in (planned.plan, snapshot.plan(parent).plan))
-            for identity in applied.keys() & masked.keys() & found.keys():
-                bodies = found[identity], self._objects[identity][0].body, applied[identity], masked[identity]
-                if is_secret(bodies[0]):
-                    found[identity] = self._mask.aligned_secret(identity, *bodies)
-                else:
-                    found[identity] = aligned(*bodies)
-        return list(found.values())
+
+        def renders(objects: Mapping[Identity, dict[str, Any]]) -> Iterator[tuple[Manifests, Manifests]]:
+            snapshot = Snapshot(replace(stored, objects=[*objects.values()]))
+            for parent in snapshot.parents(folders):
+                if planned := self._plans.get(parent.live.uid):
+                    yield _manifests(planned.plan), _manifests(snapshot.plan(parent).plan)
+
+        live = {identity: known.body for identity, (known, _) in self._objects.items()}
+        masked = {LiveObject.of(body).identity: body for body in stored.objects}
+        return replace(stored, objects=[*self._mask.aligned(masked, live, renders).values()])
 
     def _kind(self, resource: Resource) -> StoredKind:
         return StoredKind(
@@ -282,5 +265,5 @@ class SnapshotRecorder:
         )
 
 
-def _manifests(plan: Plan) -> dict[Identity, Body]:
+def _manifests(plan: Plan) -> Manifests:
     return {step.identity: step.manifest.body for step in plan.steps if step.manifest is not None}

@@ -16,21 +16,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator.informers.parents import Parent
 from ssa_operator.kube.api.resource import Resource
-from ssa_operator.objects.annotations import Reference
-from ssa_operator.objects.built_in_kinds import BUILT_IN_KINDS, KUBERNETES_VERSION, ApiKind
-from ssa_operator.objects.cluster_view import ALLOWED, AccessReview, Answer, Body, Lookup, Selection, selects
+from ssa_operator.objects.built_in_kinds import BUILT_IN_KINDS, ApiKind
+from ssa_operator.objects.cluster_view import Answer, Body, Lookup, OfflineClusterView, Selection, selects
 from ssa_operator.objects.identity import GroupKind, Identity, join_api_version, split_api_version
 from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.label_selectors import Requirement
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Rendered
 from ssa_operator.objects.secret_fields import is_secret
-from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.operator.preview import Planned, plan_observed, stored_parent
 from ssa_operator.operator.shared_informers import ParentError
 from ssa_operator.reconcile import apply_once
@@ -49,7 +46,7 @@ from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.rendering.render import render
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.schema.optional_fields import is_optional
-from ssa_operator.tools.plan.snapshot_mask import SnapshotMask
+from ssa_operator.tools.plan.secret_mask import SecretMask
 
 VERSION = 2
 """The version of the format of a snapshot."""
@@ -122,7 +119,7 @@ class Snapshot:
 
     def __init__(self, stored: StoredSnapshot) -> None:
         self.taken = stored.taken
-        self._mask = SnapshotMask(salt=bytes.fromhex(stored.salt))
+        self._mask = SecretMask(salt=bytes.fromhex(stored.salt))
         self._kinds = {
             GroupKind(each.group, each.kind): KindState(
                 namespaced=each.namespaced, synced=True, reports_status=each.status
@@ -145,6 +142,7 @@ class Snapshot:
         self._parents = [(each.folder, LiveObject.of(each.object)) for each in stored.parents]
         objects = map(LiveObject.of, stored.objects)
         self.objects: Mapping[Identity, LiveObject] = {live.identity: live for live in objects}
+        self._bodies = {identity: live.body for identity, live in self.objects.items()}
         self._labelled = {identity: live for identity, live in self.objects.items() if live.parent_uid}
         self._unlabelled = {identity: live for identity, live in self.objects.items() if not live.parent_uid}
         self._children: dict[str, list[LiveObject]] = {}
@@ -184,7 +182,10 @@ class Snapshot:
     def plan(self, parent: Parent) -> Planned:
         """What a reconcile of a stored parent would do with these templates."""
         live = parent.live
-        view = _SnapshotView(snapshot=self, parent=live)
+        own = dict.fromkeys(child.identity for child in self.own(live)).keys()
+        view = _SnapshotView(
+            now=self.taken, objects=self._bodies, children=own, optional=is_optional, snapshot=self, parent=live
+        )
         rendered = verified(parent.folder, live.body, view, render(parent.folder, live.body, view))
         observed = self._observed(parent, rendered)
         secrets, refusal = secrets_of(rendered, live, view.namespaced), unreadable_records_message(live)
@@ -268,34 +269,14 @@ class Snapshot:
         return {**body, "data": {**data, **same}} if data else dict(body)
 
 
-class _SnapshotView(Struct, frozen=True, kw_only=True):
+class _SnapshotView(OfflineClusterView, frozen=True, kw_only=True):
     """The ClusterView of one stored parent."""
 
     snapshot: Snapshot
     parent: LiveObject
 
-    @property
-    def now(self) -> float:
-        return self.snapshot.taken
-
-    @property
-    def parent_schema(self) -> None:
-        """Unknown: a snapshot has no CRDs."""
-
-    def child(self, kind: str, name: str, /) -> Body | None:
-        for live in self.snapshot.own(self.parent):
-            if (live.identity.kind, live.identity.name) == (kind, name):
-                return live.body
-        return None
-
-    def unreadable(self, _: Reference | Identity, /) -> AccessReview:
-        return ALLOWED
-
     def done(self, kind: str, name: str, /) -> bool:
         return apply_once.is_done(read_parent_records(self.parent).once_records, kind, name)
-
-    def synced(self, _: Identity, /) -> bool:
-        return True
 
     def namespaced(self, kind: GroupKind, /) -> bool | None:
         known = self.snapshot.kind(kind)
@@ -305,27 +286,13 @@ class _SnapshotView(Struct, frozen=True, kw_only=True):
         known = self.snapshot.kind(kind)
         return known is not None and known.reports_status
 
-    def lookup(self, identity: Identity, /) -> Body | None:
-        live = self.snapshot.objects.get(identity)
-        return live.body if live is not None else None
-
     def answer(self, query: Lookup | Selection, /) -> Answer:
         identity = self.parent.identity
         version = join_api_version(identity.group, self.parent.version)
         own = Lookup(api_version=version, kind=identity.kind, namespace=identity.namespace, name=identity.name)
         return Answer(objects=(self.parent.body,)) if query == own else self.snapshot.answer(query)
 
-    @property
-    def kubernetes_version(self) -> str:
-        return KUBERNETES_VERSION
-
     def serves(self, kind: ApiKind, /) -> bool:
         # A snapshot has no versions of kinds.
         group = split_api_version(kind.api_version)[0]
         return kind in BUILT_IN_KINDS or self.snapshot.kind(GroupKind(group, kind.kind)) is not None
-
-    def may_lack(self, api_version: str, kind: str, path: FieldPath, /) -> bool:
-        return is_optional(api_version, kind, path)
-
-    def random(self, _: int, /) -> int:
-        return 0

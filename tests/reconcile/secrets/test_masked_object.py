@@ -10,7 +10,7 @@ from ssa_operator.objects.annotations import LAST_APPLIED
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT, HiddenPaths, Mask, hidden_in_live
-from ssa_operator.tools.plan.snapshot_mask import SnapshotMask, aligned
+from ssa_operator.tools.plan.secret_mask import SecretMask, aligned
 
 WORD = "hunter2-hunter2"
 SECRET = Identity("", "Secret", "default", "s")
@@ -40,7 +40,7 @@ def masked(body: dict[str, Any], salt: bytes = b"s", hidden: HiddenPaths = froze
 def stored(body: dict[str, Any], hidden: HiddenPaths = frozenset()) -> dict[str, Any]:
     """What a snapshot has."""
     live = LiveObject.of(body)
-    return SnapshotMask(salt=b"s").masked(live, hidden_in_live(live, NO_CONTENT) | hidden)
+    return SecretMask(salt=b"s").masked(live, hidden_in_live(live, NO_CONTENT) | hidden)
 
 
 def test_a_hash_shows_that_a_value_changes_and_not_which_one_it_equals() -> None:
@@ -86,10 +86,11 @@ def test_what_templates_compute_of_a_secret_is_stored_as_they_compute_it_of_its_
 
 
 def test_an_entry_that_templates_make_of_a_secret_stays_hidden_and_comparable() -> None:
-    mask = SnapshotMask(salt=b"s")
+    mask = SecretMask(salt=b"s")
     live = applied = secret(url=f"db://{WORD}@host", plain="written in the template")
     from_tokens = secret(url="db://hash-1@host", plain="written in the template")
-    found = mask.aligned_secret(SECRET, stored(live), live, applied, from_tokens)
+    renders = [({SECRET: applied}, {SECRET: from_tokens})]
+    found = mask.aligned({SECRET: stored(live)}, {SECRET: live}, lambda _: renders)[SECRET]
     assert found["data"] == {name: mask.data_value(SECRET, name, value) for name, value in from_tokens["data"].items()}
     for word in (WORD, "db://", "written in the template"):
         assert not is_shown(word, found)

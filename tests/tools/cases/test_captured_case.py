@@ -8,7 +8,7 @@ from typing import Any
 
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT, HiddenPaths, hidden_in_live
-from ssa_operator.tools.cases.captured_case import CaseMask
+from ssa_operator.tools.plan.secret_mask import SecretMask
 
 
 def secret(**data: str) -> dict[str, Any]:
@@ -24,7 +24,9 @@ def secret(**data: str) -> dict[str, Any]:
 
 def masked(body: dict[str, Any], hidden: HiddenPaths = frozenset(), public: str = "") -> dict[str, Any]:
     live = LiveObject.of(body)
-    return CaseMask(salt=b"", public=public).masked(live, hidden_in_live(live, NO_CONTENT) | hidden)
+    return SecretMask(public=frozenset(public.replace(".", " ").split())).masked(
+        live, hidden_in_live(live, NO_CONTENT) | hidden
+    )
 
 
 def decoded(body: dict[str, Any]) -> dict[str, str]:

@@ -1,27 +1,31 @@
-"""Masks objects for a snapshot: without the content of Secrets, but so that templates render the same from them.
+"""Masks objects for files: without the content of Secrets, but so that templates render the same from them.
 
 Promises:
-- A token, made of its salted hash, replaces each value of a Secret. A Secret's data stays valid base64.
-- A token also replaces each field that holds content, as a whole. `aligned` replaces it by the templates' result for
-  the tokens, so that a template that joins a value into a text renders the stored field.
-- Only equal values of the same entry or field have equal tokens: tokens of two entries reveal nothing about each other.
-- The hash is slow, because the salt is in the snapshot: a weak password can be guessed, but not at once.
+- A stand-in replaces each value of a Secret, whose entries keep their names, and whose data stay valid base64. A field
+  of another object that holds content is replaced as a whole.
+- Only equal values of the same entry or field have equal stand-ins: those of two entries reveal nothing about each
+  other. A number reveals nothing about its value. A hash is slow, because the salt is in the file: a weak password can
+  be guessed, but not at once.
+- `aligned` makes of stored fields what templates make of the stand-ins, so that a template that joins a value into a
+  text, or has its checksum, renders the stored field.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from ssa_operator.objects.annotations import LAST_APPLIED
 from ssa_operator.objects.cluster_view import Body
 from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.json_codec import decode_text
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.secret_fields import is_secret
 from ssa_operator.objects.source_location import FieldPath
@@ -37,30 +41,51 @@ _PARENT_UID = ("metadata", "labels", PARENT_UID_LABEL)
 _LAST_APPLIED = ("metadata", "annotations", LAST_APPLIED)
 
 
-@dataclass(slots=True, kw_only=True)
-class SnapshotMask:
-    """Replaces the content of Secrets by tokens."""
+ROUNDS = 10
+"""The longest chain of objects that are derived from each other's content and from a Secret."""
 
-    salt: bytes
+Manifests: TypeAlias = Mapping[Identity, Body]
+
+
+@dataclass(slots=True, kw_only=True)
+class SecretMask:
+    """Replaces the content of Secrets by stand-ins."""
+
+    salt: bytes | None = None
+    """The salt of the hashes that a plan compares. Without one, stand-ins are numbers, and JSON keeps its structure."""
+    public: frozenset[str] = frozenset()
+    """Names of fields in JSON that are not secret."""
     _tokens: dict[tuple[Identity, FieldPath, str], str] = field(default_factory=dict, repr=False)
 
     def token(self, of: Identity, path: FieldPath, value: str) -> str:
-        """The token of a value of one field."""
+        """The stand-in of a value of one field."""
         key = of, path, value
         if key not in self._tokens:
-            self._tokens[key] = self.new_token(key)
+            self._tokens[key] = f"masked-{len(self._tokens) + 1}" if self.salt is None else _hashed(key, self.salt)
         return self._tokens[key]
 
-    def new_token(self, key: tuple[Identity, FieldPath, str]) -> str:
-        """The token of a value that has none yet."""
-        of, path, value = key
-        text = json.dumps([of.group, of.kind, of.namespace, of.name, path, value])
-        digest = hashlib.pbkdf2_hmac("sha256", text.encode(errors="replace"), self.salt, ITERATIONS, dklen=10)
-        return f"hash-{digest.hex()}"
-
     def data_value(self, of: Identity, name: str, value: str) -> str:
-        """The token of one entry of a Secret's data, in base64."""
-        return base64.b64encode(self.token(of, ("data", name), decoded(value)).encode()).decode()
+        """The stand-in of one entry of a Secret's data, in base64."""
+        text, path = _decoded(value), ("data", name)
+        found = None
+        if self.salt is None:
+            with contextlib.suppress(ValueError):
+                found = decode_text(text)
+        is_json = isinstance(found, (dict, list))
+        masked = json.dumps(self._leaves(of, path, found)) if is_json else self.token(of, path, text)
+        return base64.b64encode(masked.encode()).decode()
+
+    def _leaves(self, of: Identity, path: FieldPath, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {
+                key if key in self.public else self.token(of, (*path, "(name)"), key): self._leaves(
+                    of, (*path, key), item
+                )
+                for key, item in value.items()
+            }
+        if isinstance(value, list):
+            return [self._leaves(of, (*path, at), item) for at, item in enumerate(value)]
+        return self.token(of, path, value if isinstance(value, str) else json.dumps(value))
 
     def masked(self, live: LiveObject, hidden: HiddenPaths) -> dict[str, Any]:
         """An object with tokens in place of its hidden fields."""
@@ -77,11 +102,36 @@ class SnapshotMask:
             body = {**body, "metadata": {**metadata, "annotations": annotations}}
         # A template may put the parent's uid into a Secret. Identities stay unmasked, or no child would find its
         # parent.
-        hidden = frozenset(path for path in hidden if path != _PARENT_UID and not is_identity(path))
+        hidden = frozenset(path for path in hidden if path != _PARENT_UID and not _is_identity(path))
         return replaced(body, hidden, partial(self._masked, of))
 
-    def aligned_secret(self, of: Identity, stored: Body, live: Body, applied: Body, masked: Body) -> dict[str, Any]:
-        """`aligned` of a Secret: an entry is replaced by the token of what the templates render from the snapshot."""
+    def aligned(
+        self,
+        stored: Mapping[Identity, dict[str, Any]],
+        live: Manifests,
+        renders: Callable[[Mapping[Identity, dict[str, Any]]], Iterable[tuple[Manifests, Manifests]]],
+    ) -> dict[Identity, dict[str, Any]]:
+        """The stored objects, in which what templates make of a Secret's content is what they make of its stand-ins.
+
+        `live` has the objects of the cluster, and `renders` returns for each parent the manifests that its templates
+        render from the cluster, and those that they render from these objects. What one object is made of another one
+        is aligned in the next round.
+        """
+        objects = dict(stored)
+        for _ in range(ROUNDS):
+            found = dict(stored)
+            for applied, masked in renders(objects):
+                for identity in applied.keys() & masked.keys() & found.keys():
+                    bodies = found[identity], live[identity], applied[identity], masked[identity]
+                    found[identity] = self._aligned(identity, *bodies)
+            if found == objects:
+                break
+            objects = found
+        return objects
+
+    def _aligned(self, of: Identity, stored: Body, live: Body, applied: Body, masked: Body) -> dict[str, Any]:
+        if not is_secret(stored):
+            return {**aligned(stored, live, applied, masked)}
         own, real, again = (each.get("data") or {} for each in (live, applied, masked))
         data = {
             name: self.data_value(of, name, str(again[name]))
@@ -102,7 +152,14 @@ class SnapshotMask:
         return self.token(of, path, value if isinstance(value, str) else json.dumps(value))
 
 
-def is_identity(path: FieldPath) -> bool:
+def _hashed(key: tuple[Identity, FieldPath, str], salt: bytes) -> str:
+    of, path, value = key
+    text = json.dumps([of.group, of.kind, of.namespace, of.name, path, value])
+    digest = hashlib.pbkdf2_hmac("sha256", text.encode(errors="replace"), salt, ITERATIONS, dklen=10)
+    return f"hash-{digest.hex()}"
+
+
+def _is_identity(path: FieldPath) -> bool:
     """Whether a field says which object it is of."""
     return path in (("apiVersion",), ("kind",)) or (len(path) > 1 and path[0] == "metadata" and path[1] in _IDENTITY)
 
@@ -140,7 +197,7 @@ def _name(item: Any, at: int) -> Any:
     return item.get("name", at) if isinstance(item, Mapping) else at
 
 
-def decoded(value: str) -> str:
+def _decoded(value: str) -> str:
     """A value of a Secret's data as decoded text; unchanged if it can't be decoded."""
     try:
         return base64.b64decode(value, validate=True).decode()
