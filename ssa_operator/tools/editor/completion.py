@@ -8,7 +8,6 @@ Promises:
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from ssa_operator.tools.editor.completion_values import Completions, unique
 from ssa_operator.tools.editor.expression_types import Reading
@@ -30,12 +29,13 @@ def completions(reading: Reading, line: int, column: int) -> Completions:
         return in_tag(joined, tag, offset, column)
     begin = column
     if text.lstrip().startswith("#"):
-        return Completions(begin=begin)
+        return begin, []
     while begin and _NAMED.match(text[begin - 1]):
         begin -= 1
     place = yaml_place(lines, line, column)
     with_colon = text[column:].lstrip(" \"'").startswith(":")
-    items = in_yaml(reading, place, lines, line)
+    items = unique(in_yaml(reading, place, lines, line))
     if with_colon or place.in_value:
-        items = (replace(each, text=each.text if "=" in each.text else "") for each in items)
-    return Completions(begin=begin, items=unique(items))
+        for each in items:
+            each.insert_text = each.insert_text if "=" in (each.insert_text or "") else None
+    return begin, items

@@ -1,4 +1,4 @@
-"""What a completion is, and those that a schema gives.
+"""Completions, and those that a schema gives.
 
 Promises:
 - A field shows its type, its default, its limits and the description of its schema.
@@ -7,57 +7,36 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from enum import StrEnum
+
+from lsprotocol.types import CompletionItem, CompletionItemKind, MarkupContent, MarkupKind
 
 from ssa_operator.objects.json_schema import Schema
 from ssa_operator.tools.editor.expression_types import Reading, members, type_lines, type_text
 
-
-class Sort(StrEnum):
-    """What a completion is, for its icon."""
-
-    FIELD = "field"
-    VARIABLE = "variable"
-    FUNCTION = "function"
-    KEYWORD = "keyword"
-    VALUE = "value"
-    KIND = "kind"
-    FILE = "file"
+Completions = tuple[int, list[CompletionItem]]
+"""The completions of a place, and the column of its line from which they replace the text up to the place."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Completion:
-    """Something that can be written."""
-
-    label: str
-    sort: Sort
-    detail: str = ""
-    """Its type or its call, in short."""
-    documentation: str = ""
-    """Markdown."""
-    text: str = ""
-    """What is inserted; '' for the label."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Completions:
-    """The completions of a place. They replace the text from `begin` to the place."""
-
-    begin: int
-    """A column of the line."""
-    items: tuple[Completion, ...] = ()
+def completion(
+    label: str, kind: CompletionItemKind, detail: str = "", documentation: str = "", *, text: str = ""
+) -> CompletionItem:
+    """Something that can be written. `detail` is its type or its call, `documentation` Markdown, and `text` what is
+    inserted in place of the label.
+    """
+    return CompletionItem(
+        label=label,
+        kind=kind,
+        detail=detail or None,
+        documentation=MarkupContent(MarkupKind.Markdown, documentation) if documentation else None,
+        insert_text=text or None,
+    )
 
 
-def fields(schema: Schema | None, reading: Reading) -> Iterator[Completion]:
+def fields(schema: Schema | None, reading: Reading) -> Iterator[CompletionItem]:
     """The fields of an object."""
     for name, field in members(schema, reading.project).items():
-        yield Completion(
-            label=name,
-            sort=Sort.FIELD,
-            detail=type_text(field, reading.project),
-            documentation=field_text(field, reading),
-        )
+        detail = type_text(field, reading.project)
+        yield completion(name, CompletionItemKind.Field, detail, field_text(field, reading))
 
 
 def field_text(field: Schema, reading: Reading) -> str:
@@ -66,9 +45,9 @@ def field_text(field: Schema, reading: Reading) -> str:
     return "\n\n".join([each for each in (str(described), "; ".join(type_lines(field, reading.project))) if each])
 
 
-def unique(items: Iterable[Completion]) -> tuple[Completion, ...]:
+def unique(items: Iterable[CompletionItem]) -> list[CompletionItem]:
     """The first one of each label."""
-    found: dict[str, Completion] = {}
+    found: dict[str, CompletionItem] = {}
     for each in items:
         found.setdefault(each.label, each)
-    return tuple(found.values())
+    return [*found.values()]

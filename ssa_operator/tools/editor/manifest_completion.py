@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+
+from lsprotocol.types import CompletionItem, CompletionItemKind
 
 from ssa_operator.objects.json_schema import Schema
 from ssa_operator.rendering.folder.folder_settings import SCHEMA, SETTINGS
@@ -17,13 +18,13 @@ from ssa_operator.rendering.jinja.templates import VALUES
 from ssa_operator.schema.kubernetes_schemas import METADATA
 from ssa_operator.schema.operator_fields import RESERVED
 from ssa_operator.tools.editor import vocabulary
-from ssa_operator.tools.editor.completion_values import Completion, Sort, fields
+from ssa_operator.tools.editor.completion_values import completion, fields
 from ssa_operator.tools.editor.expression_types import Reading, at_path, members
 from ssa_operator.tools.editor.manifest_cursor import YamlPlace, manifest_at
 from ssa_operator.tools.editor.vocabulary import Word
 
 
-def in_yaml(reading: Reading, place: YamlPlace, lines: list[str], line: int) -> Iterable[Completion]:
+def in_yaml(reading: Reading, place: YamlPlace, lines: list[str], line: int) -> Iterable[CompletionItem]:
     """What can be written at a place outside of tags."""
     if reading.path.name == SETTINGS:
         return _of_settings(place)
@@ -57,30 +58,31 @@ def schema_around(reading: Reading, place: YamlPlace, lines: list[str], line: in
     return at_path(_UNKNOWN_KIND if schema is None else schema, place.path, project)
 
 
-def _as_key(completion: Completion, field: Schema, reading: Reading) -> Completion:
-    found = reading.project.schemas.resolved(field)
-    scalar = found.get("type") in ("string", "integer", "number", "boolean", "quantity") or not found
-    return replace(completion, text=f"{completion.label}: " if scalar else f"{completion.label}:")
+def _as_key(found: CompletionItem, field: Schema, reading: Reading) -> CompletionItem:
+    schema = reading.project.schemas.resolved(field)
+    scalar = schema.get("type") in ("string", "integer", "number", "boolean", "quantity") or not schema
+    found.insert_text = f"{found.label}: " if scalar else f"{found.label}:"
+    return found
 
 
 def _values(
     reading: Reading, place: YamlPlace, schema: Schema | None, lines: list[str], line: int
-) -> Iterator[Completion]:
+) -> Iterator[CompletionItem]:
     project = reading.project
     manifest = manifest_at(lines, line)
     if place.path == () and place.key == "apiVersion":
         named = project.schemas.api_versions(manifest.kind) if manifest is not None and manifest.kind else []
         for each in named or sorted(project.schemas.kinds):
-            yield Completion(label=each, sort=Sort.VALUE)
+            yield completion(each, CompletionItemKind.EnumMember)
     elif place.path == () and place.key == "kind":
         version = manifest.api_version if manifest is not None else ""
         for api_version, kinds in project.schemas.kinds.items():
             if version in ("", api_version):
-                yield from (Completion(label=each, sort=Sort.KIND, detail=api_version) for each in sorted(kinds))
+                yield from (completion(each, CompletionItemKind.Class, detail=api_version) for each in sorted(kinds))
     else:
         field = project.schemas.resolved(members(schema, project).get(place.key) or {})
         for each in field.get("enum") or (("true", "false") if field.get("type") == "boolean" else ()):
-            yield Completion(label=str(each), sort=Sort.VALUE)
+            yield completion(str(each), CompletionItemKind.EnumMember)
 
 
 def annotation_words(reading: Reading, lines: list[str], line: int) -> vocabulary.Words:
@@ -96,49 +98,45 @@ def annotation_words(reading: Reading, lines: list[str], line: int) -> vocabular
     return {**of_parent, **of_child}
 
 
-def _of_annotations(place: YamlPlace, words: vocabulary.Words) -> Iterator[Completion]:
+def _of_annotations(place: YamlPlace, words: vocabulary.Words) -> Iterator[CompletionItem]:
     if place.in_value:
         word = words.get(place.key)
         quoted = place.value.startswith(('"', "'"))
         for each in word.values if word is not None else ():
-            yield Completion(label=each.strip('"') if quoted else each, sort=Sort.VALUE)
+            yield completion(each.strip('"') if quoted else each, CompletionItemKind.EnumMember)
         return
     for name, word in words.items():
         detail = word.form.replace("`", "")
-        yield Completion(label=name, sort=Sort.FIELD, detail=detail, documentation=word.meaning, text=f"{name}: ")
+        yield completion(name, CompletionItemKind.Field, detail, word.meaning, text=f"{name}: ")
 
 
-def _of_settings(place: YamlPlace) -> Iterator[Completion]:
+def _of_settings(place: YamlPlace) -> Iterator[CompletionItem]:
     words = vocabulary.settings()
     if place.in_value:
         for each in words[place.key].values if place.key in words else ():
-            yield Completion(label=each, sort=Sort.VALUE)
+            yield completion(each, CompletionItemKind.EnumMember)
     elif not place.path:
         yield from _keys(words.values())
 
 
-def _keys(words: Iterable[Word]) -> Iterator[Completion]:
+def _keys(words: Iterable[Word]) -> Iterator[CompletionItem]:
     for word in words:
-        yield Completion(
-            label=word.name, sort=Sort.FIELD, detail=word.form, documentation=word.meaning, text=f"{word.name}: "
-        )
+        yield completion(word.name, CompletionItemKind.Field, word.form, word.meaning, text=f"{word.name}: ")
 
 
 _DECLARED = ("spec", "status", "types", "versions")
 _TYPE_NAME = re.compile(r"  (\w+):")
 
 
-def _of_short_schema(place: YamlPlace, lines: list[str], line: int) -> Iterator[Completion]:
+def _of_short_schema(place: YamlPlace, lines: list[str], line: int) -> Iterator[CompletionItem]:
     if not place.path and not place.in_value:
         yield from _keys(vocabulary.SCHEMA_KEYS.values())
     elif place.path[:1] and place.path[0] in _DECLARED and place.in_value:
         if "|" in lines[line][place.value_column :]:
             for word in vocabulary.SCHEMA_MARKERS.values():
                 text = word.name if word.form == word.name else f"{word.name}="
-                yield Completion(
-                    label=word.name, sort=Sort.KEYWORD, detail=word.form, documentation=word.meaning, text=text
-                )
+                yield completion(word.name, CompletionItemKind.Keyword, word.form, word.meaning, text=text)
         else:
             at = next((number for number, each in enumerate(lines) if each.startswith("types:")), len(lines))
             own = [match[1] for each in lines[at + 1 :] if (match := _TYPE_NAME.match(each))]
-            yield from (Completion(label=each, sort=Sort.VALUE) for each in (*vocabulary.SCHEMA_TYPES, *own))
+            yield from (completion(each, CompletionItemKind.EnumMember) for each in (*vocabulary.SCHEMA_TYPES, *own))

@@ -15,26 +15,16 @@ from pathlib import Path
 from lsprotocol import types
 from pygls import uris
 
-from ssa_operator.tools.editor.completion_values import Completion, Completions, Sort
+from ssa_operator.tools.editor.completion_values import Completions
 from ssa_operator.tools.editor.diagnostics import Problem
 from ssa_operator.tools.editor.edited_project import EditedProject
 from ssa_operator.tools.editor.expression_types import Reading
-from ssa_operator.tools.editor.symbols import Symbol
 from ssa_operator.tools.editor.text_places import UTF_16, Span, Target, column_of, lines_of, units
 from ssa_operator.tools.findings.codes import Severity
 
 _SEVERITIES = {
     Severity.ERROR: types.DiagnosticSeverity.Error,
     Severity.WARNING: types.DiagnosticSeverity.Warning,
-}
-_SORTS = {
-    Sort.FIELD: types.CompletionItemKind.Field,
-    Sort.VARIABLE: types.CompletionItemKind.Variable,
-    Sort.FUNCTION: types.CompletionItemKind.Function,
-    Sort.KEYWORD: types.CompletionItemKind.Keyword,
-    Sort.VALUE: types.CompletionItemKind.EnumMember,
-    Sort.KIND: types.CompletionItemKind.Class,
-    Sort.FILE: types.CompletionItemKind.File,
 }
 
 
@@ -104,31 +94,14 @@ class Places:
                     edit=types.WorkspaceEdit(changes={self._open.address(path): [edit]}),
                 )
 
-    def symbol(self, path: Path, found: Symbol) -> types.DocumentSymbol:
-        last = units(self.line(path, found.end), self._open.encoding)
-        return types.DocumentSymbol(
-            name=found.name,
-            detail=found.detail,
-            kind=types.SymbolKind.Function if found.is_macro else types.SymbolKind.Object,
-            range=types.Range(types.Position(found.begin, 0), types.Position(found.end, last)),
-            selection_range=self.range(path, found.span),
-        )
-
     def items(self, path: Path, found: Completions, line: int, column: int) -> list[types.CompletionItem]:
-        replaced = self.range(path, Span(line, found.begin, column))
-        return [_item(number, each, replaced) for number, each in enumerate(found.items)]
-
-
-def _item(number: int, found: Completion, replaced: types.Range) -> types.CompletionItem:
-    documentation = types.MarkupContent(types.MarkupKind.Markdown, found.documentation) if found.documentation else None
-    return types.CompletionItem(
-        label=found.label,
-        kind=_SORTS[found.sort],
-        detail=found.detail or None,
-        documentation=documentation,
-        sort_text=f"{number:05}",
-        text_edit=types.TextEdit(replaced, found.text or found.label),
-    )
+        """The completions with the text that each replaces, in their order."""
+        replaced, items = self.range(path, Span(line, found[0], column)), found[1]
+        for number, each in enumerate(items):
+            each.sort_text = f"{number:05}"
+            each.text_edit = types.TextEdit(replaced, each.insert_text or each.label)
+            each.insert_text = None
+        return items
 
 
 def place_of(reading: Reading, position: types.Position, encoding: str) -> tuple[int, int]:

@@ -389,9 +389,7 @@ def _add_answers(server: TemplateServer) -> None:
     @server.feature(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
     def outline(given: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
         def rule(reading: Reading) -> list[types.DocumentSymbol]:
-            found = symbols(reading.text, is_template=reading.path.suffix == ".j2")
-            places = server.places(reading)
-            return [places.symbol(reading.path, each) for each in found]
+            return symbols(reading.text, is_template=reading.path.suffix == ".j2", encoding=server.encoding)
 
         return server.answer(given.text_document.uri, rule, [])
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from lsprotocol.types import CompletionItem, MarkupContent
 
 from ssa_operator.rendering.folder.folder_settings import _SETTINGS as SETTINGS_KEYS
 from ssa_operator.schema.short_schema.expanded_crd import _KEYS as SCHEMA_KEYS
 from ssa_operator.schema.short_schema.field_texts import MARKERS
 from ssa_operator.tools.editor import vocabulary
 from ssa_operator.tools.editor.completion import completions
-from ssa_operator.tools.editor.completion_values import Completion
 from ssa_operator.tools.editor.edited_project import EditedProject
 from tests.tools.editor.projects import loaded, marked, reading
 
@@ -66,11 +66,16 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> EditedProject:
     return loaded(root)
 
 
-def complete(project: EditedProject, text: str, file: str = "new.yaml.j2") -> dict[str, Completion]:
+def complete(project: EditedProject, text: str, file: str = "new.yaml.j2") -> dict[str, CompletionItem]:
     """What is completed at the mark, by label."""
     written, line, column = marked(text)
-    found = completions(reading(project, f"{SITE}/{file}", written), line, column)
-    return {each.label: each for each in found.items}
+    _, found = completions(reading(project, f"{SITE}/{file}", written), line, column)
+    return {each.label: each for each in found}
+
+
+def documentation(found: CompletionItem) -> str:
+    assert isinstance(found.documentation, MarkupContent)
+    return found.documentation.value
 
 
 @pytest.mark.parametrize(
@@ -151,9 +156,9 @@ def test_a_file_of_the_folder_completes(project: EditedProject, file: str, text:
 
 def test_a_field_shows_its_type_its_default_and_its_description(project: EditedProject) -> None:
     found = complete(project, "{{ spec.§ }}")
-    assert found["image"].documentation == "Image of the web server."
+    assert documentation(found["image"]) == "Image of the web server."
     assert found["replicas"].detail == "integer"
-    assert "default: `1`" in found["replicas"].documentation
+    assert "default: `1`" in documentation(found["replicas"])
     assert found["ports"].detail == "[]object"
     assert found["labels"].detail == "map[string]string"
 
@@ -161,8 +166,8 @@ def test_a_field_shows_its_type_its_default_and_its_description(project: EditedP
 def test_a_function_and_a_filter_show_their_call_and_meaning(project: EditedProject) -> None:
     child = complete(project, "{{ §")["child"]
     assert child.detail == "child(kind, name)"
-    assert "waits until it is ready" in child.documentation
-    assert complete(project, "{{ name | §")["k8s_name"].detail.startswith("k8s_name")
+    assert "waits until it is ready" in documentation(child)
+    assert str(complete(project, "{{ name | §")["k8s_name"].detail).startswith("k8s_name")
     assert "version_at_least" in complete(project, "{{ kubernetes_version is §")
     assert (
         complete(project, '{% import "_names.yaml.j2" as names %}{{ names.§')["label"].detail == "label(part, sep='-')"
@@ -171,14 +176,14 @@ def test_a_function_and_a_filter_show_their_call_and_meaning(project: EditedProj
 
 def test_a_key_is_followed_by_its_colon_unless_it_has_one(project: EditedProject) -> None:
     service = "apiVersion: v1\nkind: Service\nspec:\n  "
-    assert complete(project, f"{service}§")["clusterIP"].text == "clusterIP: "
-    assert complete(project, f"{service}§")["ports"].text == "ports:"
-    assert complete(project, f"{service}clu§: x")["clusterIP"].text == ""
+    assert complete(project, f"{service}§")["clusterIP"].insert_text == "clusterIP: "
+    assert complete(project, f"{service}§")["ports"].insert_text == "ports:"
+    assert complete(project, f"{service}clu§: x")["clusterIP"].insert_text is None
 
 
 def test_a_variable_of_jinja_hides_no_field_of_another_kind(project: EditedProject) -> None:
     found = complete(project, '{{ child("Service", name).spec.§ }}')
-    assert found["externalTrafficPolicy"].documentation == "one of `Cluster`, `Local`"
+    assert documentation(found["externalTrafficPolicy"]) == "one of `Cluster`, `Local`"
     assert "image" not in found
 
 

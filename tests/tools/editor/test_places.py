@@ -26,8 +26,8 @@ PIECES = st.sampled_from(
 def ask(reading: Reading, line: int, column: int) -> None:
     """Ask every rule about a place."""
     text = reading.lines[line] if line < len(reading.lines) else ""
-    found = completions(reading, line, column)
-    assert 0 <= found.begin <= max(column, len(text))
+    begin, _ = completions(reading, line, column)
+    assert 0 <= begin <= max(column, len(text))
     shown = hover(reading, line, column)
     assert shown is None or shown.span.column <= shown.span.end
     targets = [*definition(reading, line, column), *references(reading, line, column)]
@@ -36,8 +36,8 @@ def ask(reading: Reading, line: int, column: int) -> None:
         assert each.span.line < len(lines_of(reading.project.text(each.path)))
     last = len(reading.lines) - 1
     for symbol in symbols(reading.text, is_template=reading.path.suffix == ".j2"):
-        assert 0 <= symbol.begin <= symbol.span.line <= last
-        assert symbol.begin <= symbol.end <= last
+        assert 0 <= symbol.range.start.line <= symbol.selection_range.start.line <= last
+        assert symbol.range.start.line <= symbol.range.end.line <= last
 
 
 def ask_about_any_place(data: st.DataObject, files: list[Path]) -> None:
