@@ -45,7 +45,7 @@ from tests.schema.object_mutations import mutations
 
 NOWHERE = SourceLocation("all.yaml", 1)
 
-ACCEPTED = ("unknown-port",)
+ACCEPTED = ("broken-reference",)
 """The codes of errors that the API server accepts."""
 
 OF_THE_CLUSTER = (

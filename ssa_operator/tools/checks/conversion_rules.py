@@ -94,7 +94,7 @@ def _unused(
             message = f"no object needs it, because {why}"
         else:
             continue
-        yield Finding(code="conversion-unused", message=message, location=SourceLocation(file.name, 1))
+        yield Finding(code="ignored-file", message=message, location=SourceLocation(file.name, 1))
 
 
 class _Trips(Struct, frozen=True, kw_only=True):

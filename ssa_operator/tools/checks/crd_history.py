@@ -21,6 +21,7 @@ from ssa_operator.rendering.folder.folder_settings import SCHEMA
 from ssa_operator.rendering.folder.object_files import SUFFIXES
 from ssa_operator.rendering.jinja.templates import CONVERT
 from ssa_operator.schema.crd_changes import crd_changes
+from ssa_operator.tools.findings.codes import REPLACED
 from ssa_operator.tools.findings.findings import Finding
 from ssa_operator.tools.offline.template_folders import read_crds
 
@@ -37,7 +38,11 @@ def check_against(before: Iterable[Document], definitions: Sequence[Document]) -
             findings.append(Finding(code="crd-removed", message=words))
             continue
         findings += [
-            Finding(code=each.code, message=f"{name}: {each.message}", location=found.location_of(each.path))
+            Finding(
+                code=REPLACED.get(each.code, each.code),
+                message=f"{name}: {each.message}",
+                location=found.location_of(each.path),
+            )
             for each in crd_changes(earlier.body, found.body)
         ]
     return findings

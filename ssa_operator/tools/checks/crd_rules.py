@@ -98,12 +98,12 @@ def _not_structural(definition: Document, path: FieldPath, version: Mapping[str,
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
     if schema is None:
         message = f"{_name(definition)} has no schema for {version['name']}"
-        yield Finding(code="crd-not-structural", message=message, location=definition.location_of(path))
+        yield Finding(code="crd-refused", message=message, location=definition.location_of(path))
         return
     root: FieldPath = (*path, "schema", "openAPIV3Schema")
     for field, at in _untyped(schema, ()):
         message = f"{_name(definition)}: {field_text(field) or 'the object'} has no type in {version['name']}"
-        yield Finding(code="crd-not-structural", message=message, location=definition.location_of((*root, *at)))
+        yield Finding(code="crd-refused", message=message, location=definition.location_of((*root, *at)))
 
 
 def _untyped(schema: Mapping[str, Any], at: FieldPath, field: FieldPath = ()) -> Iterator[tuple[FieldPath, FieldPath]]:
@@ -137,7 +137,7 @@ def _condition_list_type(definition: Document, path: FieldPath, version: Mapping
         return
     at = (*path, "schema", "openAPIV3Schema", "properties", "status", "properties", "conditions")
     yield Finding(
-        code="crd-condition-list-type",
+        code="crd-without-report",
         message=f"{_name(definition)}: status.conditions is no list map in {version['name']}",
         location=definition.location_of(at),
         fix="add x-kubernetes-list-type: map and x-kubernetes-list-map-keys: [type]",
@@ -149,7 +149,7 @@ def _undeclared_required(definition: Document, path: FieldPath, version: Mapping
     for at, field, siblings in _never_set(schema, (*path, "schema", "openAPIV3Schema"), ()):
         near = near_names(str(field[-1]), siblings)
         yield Finding(
-            code="crd-undeclared-required",
+            code="crd-refused",
             message=f"{_name(definition)} requires {field_text(field)} in {version['name']}, and doesn't declare it",
             location=definition.location_of(at),
             fix=f"did you mean {near[0]}?" if near else "declare it in properties",

@@ -128,7 +128,7 @@ def _selector_mismatches(documents: Sequence[Document]) -> Iterable[Finding]:
         selector = _ManifestField(document, (), document.body)["spec"]["selector"]
         labels = _pod(document)["metadata"]["labels"].mapping
         if selector.value is not None and not selects(selector.mapping, labels):
-            yield selector.finding("selector-mismatch", "doesn't match the labels of spec.template")
+            yield selector.finding("broken-reference", "doesn't match the labels of spec.template")
 
 
 def _unknown_ports(documents: Sequence[Document]) -> Iterable[Finding]:
@@ -142,7 +142,7 @@ def _unknown_ports(documents: Sequence[Document]) -> Iterable[Finding]:
                     numbers = ", ".join(sorted(map(str, declared)))
                     yield port.finding("unknown-reference", message, f"declared are {numbers}")
                 if isinstance(port.value, str) and not port.value.isdigit() and port.value not in known:
-                    yield port.finding("unknown-port", *_unknown(port.value, known, "the container"))
+                    yield port.finding("broken-reference", *_unknown(port.value, known, "the container"))
     for document in documents:
         if document.body["kind"] == "Service" and _is_builtin(document, ""):
             yield from _unknown_target_ports(document, documents)
@@ -157,9 +157,7 @@ def _unknown_target_ports(service: Document, documents: Sequence[Document]) -> I
     for port in spec["ports"].items() if any(any(_containers(pod)) for pod in pods) else ():
         target = port["targetPort"]
         if isinstance(target.value, str) and not target.value.isdigit() and target.value not in known:
-            # The pods of a headless Service are reached by their addresses, whether it knows their ports or not.
-            code = "headless-port" if spec["clusterIP"].value == "None" else "unknown-target-port"
-            yield target.finding(code, *_unknown(target.value, known, "a pod that the Service selects"))
+            yield target.finding("unknown-reference", *_unknown(target.value, known, "a pod that the Service selects"))
 
 
 def _selects_nothing(documents: Sequence[Document]) -> Iterable[Finding]:
@@ -182,7 +180,7 @@ def _selects_nothing(documents: Sequence[Document]) -> Iterable[Finding]:
             written = ", ".join(f"{key}: {value}" for key, value in labels.items()) or "none"
             workload = f"{pods[0].document.identity.kind} {pods[0].document.identity.name}"
             yield selector.finding(
-                "selects-nothing", "selects no pod", f"the labels of {workload}'s pods are {written}"
+                "unknown-reference", "selects no pod", f"the labels of {workload}'s pods are {written}"
             )
 
 
@@ -195,7 +193,7 @@ def _unknown_volumes(documents: Sequence[Document]) -> Iterable[Finding]:
             for mount in (*container["volumeMounts"].items(), *container["volumeDevices"].items()):
                 name = mount["name"]
                 if isinstance(name.value, str) and name.value not in known:
-                    yield name.finding("unknown-volume", *_unknown(name.value, known, "the pod"))
+                    yield name.finding("broken-reference", *_unknown(name.value, known, "the pod"))
 
 
 def _statuses_never_written(documents: Sequence[Document], not_awaited: Container[GroupKind]) -> Iterable[Finding]:

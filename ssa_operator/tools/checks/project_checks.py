@@ -40,7 +40,7 @@ from ssa_operator.tools.checks.crd_rules import check_crds, unknown_fields
 from ssa_operator.tools.checks.refusal_rules import AskedManifest, Refusal
 from ssa_operator.tools.checks.rollout_rules import unreported_revisions
 from ssa_operator.tools.checks.template_checks import check_templates
-from ssa_operator.tools.findings.codes import CODES
+from ssa_operator.tools.findings.codes import CODES, REPLACED
 from ssa_operator.tools.findings.findings import Finding
 from ssa_operator.tools.offline.template_folders import readable_crd_kinds
 
@@ -217,6 +217,8 @@ def _place(finding: Finding) -> tuple[Any, ...]:
 
 def explanation(code: str) -> str:
     """What a code means, and what to do. Raises CommandError."""
+    if code in REPLACED:
+        raise CommandError(f"{REPLACED[code]} replaces the code {code}", code=2)
     if code not in CODES:
         hint = did_you_mean(code, CODES, f"the codes are {', '.join(CODES)}")
         raise CommandError(f"there is no code {code}; {hint}", code=2)

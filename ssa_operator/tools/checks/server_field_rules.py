@@ -205,7 +205,7 @@ def _check(document: Document, chosen: frozenset[str]) -> Iterator[Finding]:
             yield field_finding(document, "server-field", row.path, row.who, "remove it")
     for path in _injected(document):
         message = "is set, and an annotation has it injected"
-        yield field_finding(document, "injected-ca-bundle", path, message, "remove it, or the annotation")
+        yield field_finding(document, "server-field", path, message, "remove it, or the annotation")
 
 
 def _is_written(body: Mapping[str, Any], row: Written, chosen: frozenset[str]) -> bool:

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from ssa_operator.objects.source_location import FieldPath
-from ssa_operator.tools.findings.codes import Severity
+from ssa_operator.tools.findings.codes import REPLACED, Severity
 from ssa_operator.tools.findings.findings import Finding
 from ssa_operator.tools.schema_rules import NO_FIELD
 
@@ -98,7 +99,7 @@ def without_repeated(refusals: Iterable[Finding], known: Sequence[Finding]) -> l
     """
     same = {(each.code, each.location) for each in known}
     meant = {each.fix for each in known if each.code == "unknown-field"}
-    mismatched = {each.subject for each in known if each.code == "selector-mismatch"}
+    mismatched = {each.subject for each in known if each.path[-1:] == ("selector",)}
     # A mapping that lacks what it needs, because a field of it has another name.
     with_unknown = {
         each.message.removeprefix(NO_FIELD).rpartition(".")[0] for each in known if each.code == "unknown-field"
@@ -151,13 +152,22 @@ _ACCEPTED = re.compile(r"#\s*check:\s*(?P<code>[a-z-]+),\s*\w")
 
 
 def without_accepted(findings: Iterable[Finding], files: Mapping[str, str]) -> list[Finding]:
-    """The findings without the accepted ones. `files` are the texts of the files that the findings name."""
-    return [each for each in findings if not _is_accepted(each, files)]
+    """The findings without the accepted ones. `files` are the texts of the files that the findings name. A finding that
+    a comment accepts by an earlier code names the one to write.
+    """
+    left = []
+    for finding in findings:
+        codes = _accepted_codes(finding, files) if finding.severity is not Severity.ERROR else set()
+        old = next((each for each in sorted(codes) if REPLACED.get(each) == finding.code), "")
+        if finding.code not in codes:
+            fix = f"write {finding.code} in the comment, which replaces {old}" if old else finding.fix
+            left.append(replace(finding, fix=fix))
+    return left
 
 
-def _is_accepted(finding: Finding, files: Mapping[str, str]) -> bool:
-    if finding.location is None or finding.severity is Severity.ERROR:
-        return False
-    number = finding.location.line
-    lines = files.get(finding.location.file, "").split("\n")[max(number - 2, 0) : number]
-    return any(found["code"] == finding.code for line in lines for found in _ACCEPTED.finditer(line))
+def _accepted_codes(finding: Finding, files: Mapping[str, str]) -> set[str]:
+    number = finding.location.line if finding.location is not None else 0
+    text = files.get(finding.location.file, "") if finding.location is not None else ""
+    return {
+        found["code"] for line in text.split("\n")[max(number - 2, 0) : number] for found in _ACCEPTED.finditer(line)
+    }

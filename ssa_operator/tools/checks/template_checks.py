@@ -89,10 +89,8 @@ SHOWN_IN_VARIANTS = frozenset(
         "aggregated-rules",
         "autoscaled-replicas",
         "server-field",
-        "injected-ca-bundle",
         "repeated-change",
-        "unlimited-number",
-        "unrestricted-name",
+        "unrestricted-field",
     }
 )
 """The codes of warnings about the variants of an example; of all others only errors are reported."""
@@ -495,7 +493,7 @@ def _without_pattern(finding: Finding, variant: Variant, folder: Folder) -> Find
     field = field_text(variant.field)
     message = f"{field} names an object, and may be any text: {finding.message.partition(', and this is')[0]}"
     fix = f"declare pattern {_NAME_PATTERN} of {field} in {SCHEMA if SCHEMA in folder.files else 'its CRD'}"
-    return replace(finding, code="unrestricted-name", message=message, fix=fix)
+    return replace(finding, code="unrestricted-field", message=message, fix=fix)
 
 
 def _without_maximum(finding: Finding, variant: Variant, folder: Folder) -> Finding:
@@ -503,7 +501,7 @@ def _without_maximum(finding: Finding, variant: Variant, folder: Folder) -> Find
     field = field_text(variant.field)
     message = f"{field} has no maximum, and a large number fails: {finding.message}"
     fix = f"declare maximum of {field} in {SCHEMA if SCHEMA in folder.files else 'its CRD'}"
-    return replace(finding, code="unlimited-number", message=message, fix=fix)
+    return replace(finding, code="unrestricted-field", message=message, fix=fix)
 
 
 def _dropped(parent: OfflineParent, project: CheckedProject) -> Iterable[Finding]:

@@ -66,21 +66,14 @@ CODES: Mapping[str, Code] = {
             "the same error as RenderFailed in the status of such a parent, and applies the other documents."
         ),
     ),
-    "unlimited-number": Code(
+    "unrestricted-field": Code(
         severity=Severity.WARNING,
-        title="a number without a maximum that a template can't render",
+        title="a field of the parent that permits what a template can't use",
         explanation=(
-            "A parent may have any number in this field, and a large one is too much for a render, for example in "
-            "a loop over range(). Declare a maximum in the _schema.yaml or in the CRD: the API server refuses more."
-        ),
-    ),
-    "unrestricted-name": Code(
-        severity=Severity.WARNING,
-        title="a field that names an object and may be any text",
-        explanation=(
-            "A parent may have any text in this field, and templates use it as the name of an object, which has lower "
-            "case letters, digits and -. Declare a pattern in the _schema.yaml or in the CRD: the API server refuses "
-            "other parents, in place of an error in their status. Or convert the text with k8s_name."
+            "A parent may have any number in this field, and a large one is too much for a render, for example in a "
+            "loop over range(). Or it may have any text, and templates use it as the name of an object, which has "
+            "lower case letters, digits and -. Declare a maximum or a pattern in the _schema.yaml or in the CRD: the "
+            "API server refuses other parents, in place of an error in their status. Or convert a text with k8s_name."
         ),
     ),
     "invalid-example": Code(
@@ -282,20 +275,13 @@ CODES: Mapping[str, Code] = {
             "version, or a digest."
         ),
     ),
-    "selector-mismatch": Code(
+    "broken-reference": Code(
         severity=Severity.ERROR,
-        title="a selector that doesn't match the labels of its pod template",
+        title="a reference within a manifest that leads nowhere",
         explanation=(
-            "The API server refuses a Deployment, StatefulSet, DaemonSet or ReplicaSet whose selector doesn't "
-            "match the labels in spec.template.metadata.labels."
-        ),
-    ),
-    "selects-nothing": Code(
-        severity=Severity.WARNING,
-        title="a Service that selects no pod of its folder",
-        explanation=(
-            "The folder renders workloads, and none of its Services selects their pods, so the Service has no "
-            "endpoints. Write the labels of the pod template into the selector."
+            "A selector doesn't match the labels of its pod template, a mount names no volume of its pod and no "
+            "volumeClaimTemplate, or a probe or a hook names a port that its container doesn't declare. The API "
+            "server refuses the first two, and the probe fails. Write the name as the manifest does."
         ),
     ),
     "repeated-job": Code(
@@ -326,11 +312,12 @@ CODES: Mapping[str, Code] = {
     ),
     "ignored-file": Code(
         severity=Severity.WARNING,
-        title="a file that the operator doesn't read",
+        title="a file that the operator doesn't use",
         explanation=(
             "In a template folder, the operator renders the files that end in .yaml.j2, .yml.j2 and .json.j2, applies "
             "those that end in .yaml, .yml and .json, and reads those that another file includes. Rename the file, or "
-            "move it to files/ if templates read it as text."
+            "move it to files/ if templates read it as text. A conversion in _convert/ is used between the stored "
+            "version and another one with other fields. Remove the file, or correct the versions in its name."
         ),
     ),
     "plain-file": Code(
@@ -349,48 +336,15 @@ CODES: Mapping[str, Code] = {
             "name, and never renders it."
         ),
     ),
-    "unknown-port": Code(
-        severity=Severity.ERROR,
-        title="a port name of a probe or hook that its container hasn't",
-        explanation=(
-            "A probe or a lifecycle hook names a port, and its container declares no port of that name. The API server "
-            "accepts it; the probe fails."
-        ),
-    ),
-    "unknown-target-port": Code(
-        severity=Severity.WARNING,
-        title="a targetPort that no selected container has",
-        explanation=(
-            "The targetPort of a Service names a port, and no container of the pods that it selects declares a port of "
-            "that name. The API server accepts it; the Service has no endpoint for this port, unless an admission "
-            "webhook adds a container that has it. Its other ports work."
-        ),
-    ),
-    "headless-port": Code(
-        severity=Severity.WARNING,
-        title="a port name of a headless Service that no container has",
-        explanation=(
-            "The targetPort of a Service with clusterIP: None names a port, and no container of the pods that it "
-            "selects declares a port of that name. DNS has the addresses of the pods all the same; the Service's "
-            "EndpointSlices and its SRV records lack the port. Write the name as the container does, or a number."
-        ),
-    ),
     "unknown-reference": Code(
         severity=Severity.WARNING,
-        title="a name, a key or a port that no manifest of the render has",
+        title="a name, a key, a port or a label that no manifest of the render has",
         explanation=(
             "A manifest names an object that the same templates should render (the target of an autoscaler, a Service "
-            "of an Ingress, a ConfigMap whose name is nearly that of a rendered one), or a key or a port that the "
-            "rendered one doesn't have. The API server accepts it; pods don't start, or nothing is scaled or reached. "
-            "An object that is created elsewhere can be among the examples."
-        ),
-    ),
-    "unknown-volume": Code(
-        severity=Severity.ERROR,
-        title="a volume mount without a volume",
-        explanation=(
-            "A container mounts a volume that is neither in the volumes of its pod nor a volumeClaimTemplate. The"
-            " API server refuses the pod template."
+            "of an Ingress, a ConfigMap whose name is nearly that of a rendered one), a key or a port that the "
+            "rendered one doesn't have, or a Service selects no pod of its folder. The API server accepts it; pods "
+            "don't start, or nothing is scaled or reached. The pods of a Service with clusterIP: None are reached all "
+            "the same, without the port. An object that is created elsewhere can be among the examples."
         ),
     ),
     "status-never-written": Code(
@@ -430,16 +384,9 @@ CODES: Mapping[str, Code] = {
         explanation=(
             "The manifest has a field that Kubernetes fills in each object, as what kubectl get prints. The operator "
             "drops status and the server's fields of metadata, and writes its own value of the label "
-            "app.kubernetes.io/managed-by. Any other one is of one object only, or a controller "
-            "writes it again, and the operator reverts that with each resync. Remove the field."
-        ),
-    ),
-    "injected-ca-bundle": Code(
-        severity=Severity.WARNING,
-        title="a CA bundle that is injected, too",
-        explanation=(
-            "An annotation of the object has cert-manager, or OpenShift, write the CA bundle, and the manifest sets "
-            "it, too: both revert each other. Remove caBundle from the manifest, or the annotation."
+            "app.kubernetes.io/managed-by. Any other one is of one object only, or a controller writes it again (a CA "
+            "bundle that an annotation has cert-manager or OpenShift write), and the operator reverts that with each "
+            "resync. Remove the field."
         ),
     ),
     "repeated-change": Code(
@@ -454,28 +401,12 @@ CODES: Mapping[str, Code] = {
     ),
     "crd-refused": Code(
         severity=Severity.ERROR,
-        title="a CRD that can't be read, or that the API server refuses",
+        title="a CRD that can't be read, or that the API server refuses with all its objects",
         explanation=(
-            "It is no YAML or no CRD, its name is not <plural>.<group>, a type doesn't exist, a default doesn't fit "
-            "its own field, or the like. The message has the API server's words. Until the CRD is corrected, check "
-            "does not look at its objects."
-        ),
-    ),
-    "crd-undeclared-required": Code(
-        severity=Severity.ERROR,
-        title="a required field that the CRD doesn't declare",
-        explanation=(
-            "The API server prunes what the CRD doesn't declare, and then misses the required field, so it refuses "
-            "every object. Correct the name in required, or declare the field in properties."
-        ),
-    ),
-    "crd-not-structural": Code(
-        severity=Severity.ERROR,
-        title="a CRD without a structural schema",
-        explanation=(
-            "A served version has no schema, or a field in its schema has no type. apiextensions.k8s.io/v1 "
-            "refuses such a CRD. Declare the type of every field, or set x-kubernetes-preserve-unknown-fields: "
-            "true."
+            "It is no YAML or no CRD, its name is not <plural>.<group>, a type doesn't exist, a field of a served "
+            "version has no type, a default doesn't fit its own field, or the like. The message has the API server's "
+            "words. Or the CRD requires a field that it doesn't declare: the API server prunes the field, and refuses "
+            "every object. Until the CRD is corrected, check does not look at its objects."
         ),
     ),
     "crd-without-report": Code(
@@ -483,16 +414,10 @@ CODES: Mapping[str, Code] = {
         title="a CRD whose objects can't show the operator's report",
         explanation=(
             "The CRD has no status subresource, or doesn't declare status.conditions or status.resources. The "
-            "operator works, but a user sees errors only as Events. Declare them as ssa-operator new does. With the "
-            "setting rollout, the revision of each parent needs status.revision, too; shards can't roll out without it."
-        ),
-    ),
-    "crd-condition-list-type": Code(
-        severity=Severity.WARNING,
-        title="conditions that are no list map",
-        explanation=(
-            "status.conditions has no x-kubernetes-list-type: map with the key type. Then the writers of two "
-            "conditions replace each other's whole list."
+            "operator works, but a user sees errors only as Events. Declare them as ssa-operator new does, the "
+            "conditions with x-kubernetes-list-type: map and the key type: else the writers of two conditions replace "
+            "each other's whole list. With the setting rollout, the revision of each parent needs status.revision, "
+            "too; shards can't roll out without it."
         ),
     ),
     "crd-without-printer-columns": Code(
@@ -523,15 +448,6 @@ CODES: Mapping[str, Code] = {
             "the line: a field that is not required may be missing, so test it with `is defined`, or use `default`."
         ),
     ),
-    "conversion-unused": Code(
-        severity=Severity.WARNING,
-        title="a conversion that no object needs",
-        explanation=(
-            "The CRD doesn't have a version in the file's name, or both have the same fields, or neither is the stored "
-            "version: objects go from any version to the stored one, and from there to any other. Remove the "
-            "file, or correct its name."
-        ),
-    ),
     "lossy-conversion": Code(
         severity=Severity.WARNING,
         title="a field that a conversion there and back loses",
@@ -545,89 +461,51 @@ CODES: Mapping[str, Code] = {
     ),
     "crd-removed": Code(
         severity=Severity.ERROR,
-        title="a CRD that is gone",
+        title="a part of a CRD that is gone",
         explanation=(
-            "With the CRD the API server deletes all its objects. Keep it until no object is left. check "
-            "--against compares with an earlier state."
-        ),
-    ),
-    "crd-names-changed": Code(
-        severity=Severity.ERROR,
-        title="a CRD with another scope or kind",
-        explanation=(
-            "The API server refuses the change, or clients no longer find the objects. Give the new resource "
-            "another name, and migrate the objects."
-        ),
-    ),
-    "crd-version-removed": Code(
-        severity=Severity.ERROR,
-        title="a version that is gone, or no longer served or stored",
-        explanation=(
-            "Clients of the version fail, and stored objects may be unreadable or lose what the other version "
-            "doesn't have. Remove a version only when no client uses it and no object is stored in it: "
-            "status.storedVersions of the CRD in the cluster lists these."
-        ),
-    ),
-    "crd-field-removed": Code(
-        severity=Severity.ERROR,
-        title="a field that is gone",
-        explanation=(
-            "The API server prunes the field from stored objects with the next write. Keep the field, and say "
-            "in its description that it is deprecated."
-        ),
-    ),
-    "crd-type-changed": Code(
-        severity=Severity.ERROR,
-        title="a field with another type",
-        explanation=("Stored values are refused. Add a field of another name, and read both in the templates."),
-    ),
-    "crd-field-required": Code(
-        severity=Severity.ERROR,
-        title="a field that is required now",
-        explanation=(
-            "Stored objects without the field can't be written any more, and users' manifests fail. Give it a "
-            "default, or leave it optional and use default(...) in the templates."
+            "With the CRD, or under another scope or kind, its objects are gone. Without a version that is served or "
+            "stored, clients fail and stored objects may be unreadable: remove it only when status.storedVersions of "
+            "the CRD in the cluster lacks it. The API server prunes a field that is gone with the next write: keep "
+            "it, and call it deprecated in its description. Without the status subresource, the operator's writes of "
+            "the status fail. check --against compares with an earlier state."
         ),
     ),
     "crd-narrowed": Code(
         severity=Severity.ERROR,
         title="a field that permits less",
         explanation=(
-            "Values that were valid are refused: an enum, a bound, a pattern or nullable was narrowed. Keep "
-            "what was valid, or add a version."
+            "Values that were valid are refused: the type is another one, or the field is required, or an enum, a "
+            "bound, a pattern or nullable was narrowed. Keep what was valid, give a required field a default, or add "
+            "a field or a version. Where x-kubernetes-list-type, its keys or x-kubernetes-map-type change, applies of "
+            "several managers replace or duplicate each other's items."
         ),
     ),
-    "crd-list-type-changed": Code(
-        severity=Severity.ERROR,
-        title="a list or mapping that merges otherwise",
-        explanation=(
-            "The owners of items and fields change with x-kubernetes-list-type, the keys, and x-kubernetes- "
-            "map-type: applies of several managers replace or duplicate each other's items."
-        ),
-    ),
-    "crd-status-removed": Code(
-        severity=Severity.ERROR,
-        title="a status subresource that is gone",
-        explanation=(
-            "Without it every write of an object may change its status, and the operator's writes of the "
-            "status fail. Keep it."
-        ),
-    ),
-    "crd-default-changed": Code(
+    "crd-changed": Code(
         severity=Severity.WARNING,
-        title="a default that changed",
+        title="another default, or a new rule of validation",
         explanation=(
-            "Objects that leave the field out mean something else from the next write on, and stored objects "
-            "keep the old value. Say so in the release notes."
-        ),
-    ),
-    "crd-rule-added": Code(
-        severity=Severity.WARNING,
-        title="a new rule of validation",
-        explanation=(
-            "Stored objects that break the rule can't be written any more, except where only other fields "
-            "change. Look at the objects first."
+            "Objects that leave the field out mean something else from the next write on, and stored objects keep the "
+            "old value: say so in the release notes. Stored objects that break a new rule can't be written any more, "
+            "except where only other fields change: look at them first."
         ),
     ),
 }
 """Every code of a finding, in the order in which `check --explain` lists them."""
+
+REPLACED: Mapping[str, str] = {
+    old: code
+    for code, replaced in {
+        "broken-reference": "selector-mismatch unknown-volume unknown-port",
+        "unknown-reference": "selects-nothing unknown-target-port headless-port",
+        "unrestricted-field": "unlimited-number unrestricted-name",
+        "ignored-file": "conversion-unused",
+        "server-field": "injected-ca-bundle",
+        "crd-refused": "crd-undeclared-required crd-not-structural",
+        "crd-without-report": "crd-condition-list-type",
+        "crd-removed": "crd-names-changed crd-version-removed crd-field-removed crd-status-removed",
+        "crd-narrowed": "crd-type-changed crd-field-required crd-list-type-changed",
+        "crd-changed": "crd-default-changed crd-rule-added",
+    }.items()
+    for old in replaced.split()
+}
+"""The code that has the meaning of an earlier one."""

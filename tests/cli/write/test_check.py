@@ -110,7 +110,7 @@ async def test_a_path_says_what_is_checked_and_whose_findings_are_shown(tmp_path
         (
             "web",
             WEB.replace("matchLabels: {app: web}", "matchLabels: {app: wob}"),
-            "selector-mismatch",
+            "broken-reference",
             5,
             "doesn't match",
         ),

@@ -28,6 +28,12 @@ def test_a_comment_with_a_reason_accepts_a_warning_of_its_line(text: str, code: 
     assert (without_accepted([finding], {FILE: text}) == []) is accepted
 
 
+def test_an_earlier_code_in_a_comment_leads_to_the_one_that_replaces_it() -> None:
+    finding = Finding(code="unknown-reference", message="x", location=SourceLocation(FILE, 1), fix="it has http")
+    (found,) = without_accepted([finding], {FILE: "port: web # check: headless-port, DNS is enough\n"})
+    assert found.fix == "write unknown-reference in the comment, which replaces headless-port"
+
+
 def test_a_finding_without_a_line_stays() -> None:
     finding = Finding(code="no-folder", message="x")
     assert without_accepted([finding], {}) == [finding]

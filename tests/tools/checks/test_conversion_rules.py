@@ -122,7 +122,7 @@ def test_a_file_that_converts_nothing_is_found(tmp_path: Path) -> None:
     (folder / "v1tov2.yaml.j2").write_text(TO_V1)
     found = check(templates)
     assert [each.split(": ", 2)[:2] for each in found] == [
-        [f"{SITES}/_convert/v1-to-v2.yaml.j2:1", "warning conversion-unused"],
+        [f"{SITES}/_convert/v1-to-v2.yaml.j2:1", "warning ignored-file"],
         [f"{SITES}/_convert/v1tov2.yaml.j2:1", "error template-error"],
     ]
     (templates / FORTH).unlink()

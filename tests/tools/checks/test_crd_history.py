@@ -78,7 +78,7 @@ def test_a_change_that_loses_is_found_with_its_line(project: Path, state: str) -
     )
     lost, narrowed = changes("--against", state)
     assert lost.startswith("crds/shop.yaml:")
-    assert "error crd-field-removed: shops.example.com: spec.note of version v1 is gone" in lost
+    assert "error crd-removed: shops.example.com: spec.note of version v1 is gone" in lost
     assert narrowed.startswith(
         "crds/shop.yaml:21: error crd-narrowed: shops.example.com: spec.size of version v1 has minimum 2"
     )

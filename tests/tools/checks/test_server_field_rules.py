@@ -80,9 +80,9 @@ def check(text: str, parent: dict[str, Any] | None = None) -> list[Finding]:
         (STATUS, "server-field", 4),
         (UID, "server-field", 5),
         (UID.replace("uid: abc", "labels: {app.kubernetes.io/managed-by: Helm}"), "server-field", 5),
-        (HOOK, "injected-ca-bundle", 12),
-        (HOOK.replace("Validating", "Mutating"), "injected-ca-bundle", 12),
-        (CRD, "injected-ca-bundle", 10),
+        (HOOK, "server-field", 12),
+        (HOOK.replace("Validating", "Mutating"), "server-field", 12),
+        (CRD, "server-field", 10),
     ],
 )
 def test_what_the_control_plane_writes_is_found_at_its_line(text: str, code: str, line: int) -> None:

@@ -218,7 +218,7 @@ def test_a_field_without_a_pattern_that_names_objects_is_one_warning(tmp_path: P
 
     pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
     fix = f"declare pattern {pattern} of spec.config in its CRD"
-    assert found() == [("unrestricted-name", "spec.config names an object, and may be any text", fix)]
+    assert found() == [("unrestricted-field", "spec.config names an object, and may be any text", fix)]
     properties["spec"]["properties"]["config"]["pattern"] = pattern
     (folder / "crds" / "echo.yaml").write_bytes(encode(crd))
     assert found() == []
