@@ -151,7 +151,7 @@ def _instruction(field: str, doc: str) -> Word:
 
 _PARENT_ANNOTATIONS = (
     ("ssa_operator.reconcile.suspension", "ANNOTATION"),
-    ("ssa_operator.reconcile.observation", "RECONCILE_AT"),
+    ("ssa_operator.reconcile.observe", "RECONCILE_AT"),
     ("ssa_operator.reconcile.orphaning.rules", "ANNOTATION"),
 )
 """The constants of annotations that users set on a parent."""
