@@ -31,7 +31,16 @@ from ssa_operator.objects.template_contents import (
 )
 from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.rendering.jinja.expansion import Condition, Expansion, ExpansionError
-from ssa_operator.rendering.jinja.possible_values import Branch, Entries, Piece, PossibleItems, Texts, Value
+from ssa_operator.rendering.jinja.possible_values import (
+    Branch,
+    Entries,
+    Piece,
+    PossibleItems,
+    Texts,
+    Value,
+    only_text,
+    options_of,
+)
 from ssa_operator.rendering.values.line_marks import StaticText
 from ssa_operator.rendering.yaml.documents import parse
 from ssa_operator.rendering.yaml.nodes import DocumentError, SlotValues
@@ -115,9 +124,9 @@ class _Line(Struct, frozen=True, kw_only=True):
         text, holes = "", []
         parts = self.text.split(_HOLE)
         for part, hole in zip(parts, self.holes, strict=False):
-            known = hole.value if isinstance(hole.value, Texts) and hole.value.complete else Texts(frozenset())
-            text += part + (next(iter(known.options)) if len(known.options) == 1 else _HOLE)
-            holes += [] if len(known.options) == 1 else [hole]
+            known = only_text(hole.value)
+            text += part + (_HOLE if known is None else known)
+            holes += [hole] if known is None else []
         return replace(self, text=text + parts[-1], holes=tuple(holes))
 
     def written(self, value: str) -> str:
@@ -138,9 +147,8 @@ class _Line(Struct, frozen=True, kw_only=True):
         for at, part in enumerate(value.split(_HOLE)):
             if at:
                 hole = self.holes[before + at - 1].value
-                known = sorted(hole.options) if isinstance(hole, Texts) else []
                 complete = complete and isinstance(hole, Texts) and hole.complete
-                options = [one + other for one in options for other in known]
+                options = [one + other for one in options for other in options_of(hole)]
             options = [one + part for one in options]
         return frozenset(options), complete
 
@@ -257,7 +265,9 @@ class _Document:
 
     def _from_values(self) -> Iterator[PossibleManifest]:
         """The manifests of a document without a kind in its text: `{{ {"kind": ...} | to_yaml }}`."""
-        found = [each for line in self._lines for hole in line.holes for each in _manifest_values(hole)]
+        found = [
+            each for line in self._lines for hole in line.holes for each in _manifests_in(hole.value, hole.location)
+        ]
         if not found:
             self._report("this document has no kind in its text", self._lines[0].location)
         yield from found
@@ -299,21 +309,17 @@ class _Document:
     def _namespace(self, branch: Branch) -> str | None:
         found: set[str | None] = set()
         for metadata in self._compatible("metadata", branch):
-            for each in _children(metadata):
-                if each.key == "namespace" and _compatible(each.branch, branch):
-                    found |= each.options if each.complete else {None}
-            flow = re.search(r"""[{,]\s*["']?namespace["']?:\s*([^,}]+)""", metadata.line.text)
-            if flow is not None:
-                options, complete = metadata.line.options(flow[1])
-                found |= options if complete else {None}
+            for key, line, value in _parts(metadata):
+                if key == "namespace" and _compatible(line.branch, branch):
+                    options, complete = line.options(value)
+                    found |= options if complete else {None}
         if not found:
             return PARENT_NAMESPACE
         return found.pop() if len(found) == 1 else None
 
     def _role(self, branch: Branch) -> RoleReference | None:
         for reference in self._compatible("roleRef", branch):
-            parts = {each.key: (each.options, each.complete) for each in _children(reference)}
-            parts |= {key: reference.line.options(value) for key, value in _FLOW.findall(reference.line.text)}
+            parts = {key: line.options(value) for key, line, value in _parts(reference)}
             kind, name = (parts.get(key, (frozenset[str](), False)) for key in ("kind", "name"))
             if all(complete and len(options) == 1 for options, complete in (kind, name)):
                 return RoleReference(next(iter(kind[0])), next(iter(name[0])))
@@ -323,8 +329,7 @@ class _Document:
         """The kind and the name in a mapping as the template writes them, '' if they are not written once."""
         found = set()
         for mapping in self._compatible(key, branch):
-            parts = {each.key: (each.line, each.line.text.partition(":")[2]) for each in _children(mapping)}
-            parts |= {part: (mapping.line, value) for part, value in _FLOW.findall(mapping.line.text)}
+            parts = {part: (line, value) for part, line, value in _parts(mapping)}
             own = parts.get("kind", (mapping.line, kind))[1].strip()
             found.add(f"{own}/{parts['name'][0].written(parts['name'][1])}" if "name" in parts and own else "")
         return found.pop() if len(found) == 1 else ""
@@ -384,9 +389,12 @@ def _fields(lines: Sequence[_Line]) -> list[_FieldRead]:
     return found
 
 
-def _children(parent: _FieldRead) -> list[_FieldRead]:
-    """The fields of the mapping in a field's block."""
-    return _fields(parent.block)
+def _parts(mapping: _FieldRead) -> Iterator[tuple[str, _Line, str]]:
+    """The fields of a mapping, in its block or between braces, each with the line and the text of its value."""
+    for each in _fields(mapping.block):
+        yield each.key, each.line, each.line.text.partition(":")[2]
+    for key, value in _FLOW.findall(mapping.line.text):
+        yield key, mapping.line, value
 
 
 def _compatible(one: Branch, other: Branch) -> bool:
@@ -428,11 +436,6 @@ def _has_key(value: Value | None, key: str) -> bool:
     return isinstance(value, Entries) and any(name == key or _has_key(below, key) for name, below in value.values)
 
 
-def _manifest_values(hole: Piece) -> Iterator[PossibleManifest]:
-    """The manifests in a value that a template prints as YAML."""
-    yield from _manifests_in(hole.value, hole.location)
-
-
 def _manifests_in(value: Value | None, location: SourceLocation) -> Iterator[PossibleManifest]:
     if isinstance(value, PossibleItems):
         for each in value.values:
@@ -443,22 +446,15 @@ def _manifests_in(value: Value | None, location: SourceLocation) -> Iterator[Pos
     if not (isinstance(kind, Texts) and isinstance(api_version, Texts) and kind.complete and api_version.complete):
         return
     metadata = value.get("metadata")
-    namespace: Value | None = dict(metadata.values).get("namespace") if isinstance(metadata, Entries) else None
-    for name, version in itertools.product(sorted(kind.options), sorted(api_version.options)):
+    namespace = dict(metadata.values).get("namespace") if isinstance(metadata, Entries) else None
+    for name, version in itertools.product(options_of(kind), options_of(api_version)):
         if (version, name) == ("v1", "List") or (name.endswith("List") and value.get("items") is not None):
             yield from _manifests_in(value.get("items"), location)
             continue
         yield PossibleManifest(
             group_kind=GroupKind.of(version, name),
             location=location,
-            namespace=_namespace_in(namespace),
+            namespace=PARENT_NAMESPACE if namespace is None else only_text(namespace),
             finalize_hook=True,
             recreated=True,
         )
-
-
-def _namespace_in(value: Value | None) -> str | None:
-    if value is None:
-        return PARENT_NAMESPACE
-    known = isinstance(value, Texts) and value.complete and len(value.options) == 1
-    return next(iter(value.options)) if known and isinstance(value, Texts) else None

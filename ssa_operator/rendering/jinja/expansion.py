@@ -65,10 +65,12 @@ from ssa_operator.rendering.jinja.possible_values import (
     indented,
     known_texts,
     limited_texts,
+    only_text,
     options_of,
     placed,
     replaced,
     split,
+    text,
 )
 from ssa_operator.rendering.jinja.tags import return_value
 from ssa_operator.rendering.jinja.templates import Templates
@@ -230,8 +232,8 @@ class Expansion:
         if isinstance(value, Fragment):
             for piece in value.pieces:
                 self._add(replace(piece, branch=_merged(self._branch, piece.branch)))
-        elif isinstance(value, Texts) and value.complete and len(value.options) == 1:
-            self._add(Piece(text=next(iter(value.options)), location=location, branch=self._branch))
+        elif (known := only_text(value)) is not None:
+            self._add(Piece(text=known, location=location, branch=self._branch))
         else:
             self._add(Piece(location=location, branch=self._branch, value=value, expression=expression))
 
@@ -343,7 +345,7 @@ class Expansion:
     def _on_const(self, node: nodes.Const, _: Scope) -> Value:
         if node.value is None:
             return UNKNOWN
-        return Texts(frozenset({str(node.value).lower() if isinstance(node.value, bool) else str(node.value)}))
+        return text(str(node.value).lower() if isinstance(node.value, bool) else str(node.value))
 
     def _on_name(self, node: nodes.Name, scope: Scope) -> Value:
         if node.name in scope:
@@ -367,10 +369,10 @@ class Expansion:
         if isinstance(node, nodes.Getattr):
             name = node.attr
         else:
-            key = self._visit(node.arg, scope)
-            if not (isinstance(key, Texts) and key.complete and len(key.options) == 1):
+            key = only_text(self._visit(node.arg, scope))
+            if key is None:
                 return UNKNOWN
-            name = next(iter(key.options))
+            name = key
         match value:
             case Module():
                 return value.scope.get(name, UNKNOWN)
@@ -396,7 +398,7 @@ class Expansion:
     def _on_condexpr(self, node: nodes.CondExpr, scope: Scope) -> Value:
         self._visit(node.test, scope)
         first = self._visit(node.expr1, scope)
-        return self._joined(first, self._visit(node.expr2, scope) if node.expr2 is not None else Texts(frozenset({""})))
+        return self._joined(first, self._visit(node.expr2, scope) if node.expr2 is not None else text(""))
 
     def _on_or(self, node: nodes.Or, scope: Scope) -> Value:
         return self._joined(self._visit(node.left, scope), self._visit(node.right, scope))
@@ -407,13 +409,9 @@ class Expansion:
     _on_tuple = _on_list
 
     def _on_dict(self, node: nodes.Dict, scope: Scope) -> Value:
-        entries = [(self._visit(each.key, scope), self._visit(each.value, scope)) for each in node.items]
-        found = []
-        for key, value in entries:
-            if not (isinstance(key, Texts) and key.complete and len(key.options) == 1):
-                return UNKNOWN
-            found.append((next(iter(key.options)), value))
-        return bounded(Entries(tuple(found)))
+        entries = [(only_text(self._visit(each.key, scope)), self._visit(each.value, scope)) for each in node.items]
+        known = tuple((key, value) for key, value in entries if key is not None)
+        return bounded(Entries(known)) if len(known) == len(entries) else UNKNOWN
 
     def _on_filter(self, node: nodes.Filter, scope: Scope, text: Value = UNKNOWN) -> Value:
         """The value after a filter, or after those of a block with this text."""
@@ -454,7 +452,7 @@ class Expansion:
                 self._visit(extra, scope)
 
     def _with_default(self, value: Value, arguments: Sequence[Value]) -> Value:
-        default = arguments[0] if arguments else Texts(frozenset({""}))
+        default = arguments[0] if arguments else text("")
         if isinstance(value, AnyValue | ParentField):
             return Texts(default.options, complete=False) if isinstance(default, Texts) else UNKNOWN
         return value

@@ -114,8 +114,8 @@ def data_value(data: Any) -> Value:
         return Entries(tuple((key, data_value(item)) for key, item in data.items()))
     if isinstance(data, list):
         return PossibleItems(tuple(map(data_value, data)))
-    text = str(data).lower() if isinstance(data, bool) else str(data)
-    return Texts(frozenset({text})) if data is not None and _PLAIN.fullmatch(text) else UNKNOWN
+    shown = str(data).lower() if isinstance(data, bool) else str(data)
+    return text(shown) if data is not None and _PLAIN.fullmatch(shown) else UNKNOWN
 
 
 def bounded(value: PossibleItems | Entries) -> Value:
@@ -175,7 +175,7 @@ def as_texts(value: Value) -> Texts | None:
     if isinstance(value, Texts):
         return value
     if isinstance(value, Fragment) and all(piece.value is None and not piece.branch for piece in value.pieces):
-        return Texts(frozenset({"".join(piece.text for piece in value.pieces)}))
+        return text("".join(piece.text for piece in value.pieces))
     return None
 
 
@@ -185,25 +185,18 @@ METHODS = frozenset({"items", "keys", "split", "values"})
 
 def entries_of(value: Entries, method: str) -> Value:
     """What `items`, `keys` or `values` gives of a mapping."""
-    keys = [Texts(frozenset({key})) for key, _ in value.values]
-    match method:
-        case "items":
-            pairs = zip(keys, (each for _, each in value.values), strict=True)
-            return PossibleItems(tuple(PossibleItems(pair) for pair in pairs))
-        case "keys":
-            return PossibleItems(tuple(keys))
-        case "values":
-            return PossibleItems(tuple(each for _, each in value.values))
-    return UNKNOWN
+    index = {"keys": 0, "values": 1}.get(method)
+    pairs = [(text(key), each) for key, each in value.values]
+    return PossibleItems(tuple(PossibleItems(pair) if index is None else pair[index] for pair in pairs))
 
 
 def split(value: Texts, arguments: Sequence[Value]) -> Value:
     """The parts of a text that is known, between separators that are known."""
-    text = only_text(value)
+    whole = only_text(value)
     separator = only_text(arguments[0]) if arguments else None
-    if text is None or len(arguments) > 1 or (arguments and not separator):
+    if whole is None or len(arguments) > 1 or (arguments and not separator):
         return UNKNOWN
-    return bounded(PossibleItems(tuple(Texts(frozenset({part})) for part in text.split(separator))))
+    return bounded(PossibleItems(tuple(map(text, whole.split(separator)))))
 
 
 def replaced(value: Value, old: Value, new: Value) -> Value:
@@ -211,16 +204,20 @@ def replaced(value: Value, old: Value, new: Value) -> Value:
     before, after = only_text(old), only_text(new)
     if not isinstance(value, Texts) or not before or after is None:
         return UNKNOWN
-    if sum(len(text) + text.count(before) * len(after) for text in value.options) > TEXT_LIMIT:
+    if sum(len(each) + each.count(before) * len(after) for each in value.options) > TEXT_LIMIT:
         return UNKNOWN
-    return Texts(frozenset(text.replace(before, after) for text in value.options), value.complete)
+    return Texts(frozenset(each.replace(before, after) for each in value.options), value.complete)
 
 
-def only_text(value: Value) -> str | None:
+def only_text(value: Value | None) -> str | None:
     """The text that a value is, None if it may be another one."""
-    return (
-        next(iter(value.options)) if isinstance(value, Texts) and value.complete and len(value.options) == 1 else None
-    )
+    is_one = isinstance(value, Texts) and value.complete and len(value.options) == 1
+    return next(iter(value.options)) if is_one and isinstance(value, Texts) else None
+
+
+def text(value: str) -> Texts:
+    """A known text as a value."""
+    return Texts(frozenset({value}))
 
 
 def placed(fragment: Fragment, arguments: Sequence[Value]) -> Fragment:
@@ -235,7 +232,7 @@ def placed(fragment: Fragment, arguments: Sequence[Value]) -> Fragment:
     missing = int(width) - (len(line) - len(line.lstrip(" ")))
     if missing <= 0:
         return fragment
-    return indented(fragment, (Texts(frozenset({str(missing)})), Texts(frozenset({"true"}))), {})
+    return indented(fragment, (text(str(missing)), text("true")), {})
 
 
 def indented(fragment: Fragment, arguments: Sequence[Value], named: Mapping[str, Value]) -> Fragment:
@@ -250,14 +247,8 @@ def indented(fragment: Fragment, arguments: Sequence[Value], named: Mapping[str,
             starts = False
             found.append(piece)
             continue
-        text = []
-        for number, line in enumerate(piece.text.split("\n")):
-            if number:
-                text.append("\n")
-                starts = True
-            if line and starts:
-                text.append(blanks)
-                starts = False
-            text.append(line)
-        found.append(replace(piece, text="".join(text)))
+        first, *others = piece.text.split("\n")
+        lines = [blanks + first if first and starts else first, *(blanks + line if line else "" for line in others)]
+        starts = not others[-1] if others else starts and not first
+        found.append(replace(piece, text="\n".join(lines)))
     return Fragment(tuple(found))
