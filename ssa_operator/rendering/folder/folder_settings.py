@@ -28,8 +28,7 @@ from ssa_operator.objects.scalars import parse_duration
 from ssa_operator.rendering.folder.folder_snapshot import read_snapshot
 from ssa_operator.rendering.jinja.predicates import PredicateError, compile_predicate
 from ssa_operator.rendering.values.limits import MOST_SECONDS
-from ssa_operator.rendering.values.line_marks import StaticText
-from ssa_operator.rendering.yaml.documents import parse
+from ssa_operator.rendering.yaml.documents import parse_mapping
 from ssa_operator.rendering.yaml.nodes import DocumentError, SlotValues, find_location
 
 SETTINGS = "_settings.yaml"
@@ -60,18 +59,13 @@ DEFAULT = Settings()
 
 def parse_settings(name: str, text: str) -> Settings:
     """The settings in a file's text. Raises DocumentError."""
-    nodes = parse(StaticText(text, name))
-    if not nodes:
+    found, node = parse_mapping(name, text, f"settings are a mapping of {', '.join(_SETTINGS)}")
+    if node is None:
         return DEFAULT
-    if len(nodes) > 1:
-        raise DocumentError("there may be only one document", nodes[1].location)
-    found = nodes[0].build(SlotValues())
-    if not isinstance(found, dict):
-        raise DocumentError(f"settings are a mapping of {', '.join(_SETTINGS)}", nodes[0].location)
     try:
         return Settings(**_fields(found, _SETTINGS))
     except _WrongSettingError as error:
-        location = find_location(nodes[0], error.path, SlotValues())
+        location = find_location(node, error.path, SlotValues())
         raise DocumentError(f"{'.'.join(error.path)}{error}", location) from None
 
 

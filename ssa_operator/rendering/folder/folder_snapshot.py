@@ -13,6 +13,7 @@ Promises:
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -88,24 +89,17 @@ def files_state(
     folders: Iterable[Path], files: Iterable[Path] = (), read_state: ReadState = folder_state
 ) -> FilesState:
     """The state of everything that one load reads."""
-    found = {folder: _current_state(folder, read_state) for folder in folders}
-    return found | {file: _file_state(file) for file in files}
+    states: dict[Path, FolderState] = {}
+    for path, read in [*((folder, read_state) for folder in folders), *((file, None) for file in files)]:
+        states[path] = {}
+        with contextlib.suppress(OSError):
+            status = _status(path.stat())
+            states[path] = {"": status} if read is None else {"": status[:2], **read(path)}
+    return states
 
 
-def _current_state(root: Path, read_state: ReadState) -> FolderState:
-    try:
-        found = root.stat()
-        return {"": (found.st_dev, found.st_ino), **read_state(root)}
-    except OSError:
-        return {}
-
-
-def _file_state(path: Path) -> FolderState:
-    try:
-        found = path.stat()
-    except OSError:
-        return {}
-    return {"": (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)}
+def _status(found: os.stat_result) -> tuple[int, int, int, int]:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _read_files(root: Path, paths: FolderState) -> FolderSnapshot:
@@ -223,7 +217,7 @@ class _Walk:
                 if is_folder or is_read:
                     yield path, (own.st_ino,)
                 continue
-            status = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+            status = _status(found)
             if is_folder:
                 if status[:2] not in above:
                     yield f"{path}/", status[:2]

@@ -19,13 +19,14 @@ from ssa_operator.objects.render_result import RenderProblem
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.rendering.folder.contained_files import read_given
 from ssa_operator.rendering.jinja.strategic_merge import merge_mappings
-from ssa_operator.rendering.values.line_marks import StaticText
 from ssa_operator.rendering.values.manifest_values import UnfitValueError
-from ssa_operator.rendering.yaml.documents import parse
-from ssa_operator.rendering.yaml.nodes import DocumentError, Node, SlotValues, find_location
+from ssa_operator.rendering.yaml.documents import parse_mapping
+from ssa_operator.rendering.yaml.nodes import DocumentError, SlotValues, find_location
 
 VALUES_LIMIT = 2**20
 """Bytes of a file of values: a ConfigMap can't hold more."""
+
+_NO_MAPPING = "values must be a mapping"
 
 
 class Installation(Struct, frozen=True, kw_only=True):
@@ -64,7 +65,7 @@ def read_overrides(files: Iterable[Path]) -> Overrides:
     problems: list[RenderProblem] = []
     for path in files:
         try:
-            found, node = _mapping(str(path), _read(path))
+            found, node = parse_mapping(str(path), _read(path), _NO_MAPPING)
         except DocumentError as error:
             problems.append(RenderProblem(str(error), error.location))
             continue
@@ -83,7 +84,7 @@ def read_overrides(files: Iterable[Path]) -> Overrides:
 
 def folder_values(name: str, text: str, overrides: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
     """The values of a folder: those of its file `name`, with the overrides. Raises DocumentError."""
-    found, _ = _mapping(name, text)
+    found, _ = parse_mapping(name, text, _NO_MAPPING)
     try:
         merged = merge_mappings({}, found)
         for override in overrides:
@@ -107,15 +108,3 @@ def _read(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = encoded.count(b"\n", 0, error.start) + 1
         raise DocumentError("the file is not UTF-8 text; save it as UTF-8", SourceLocation(str(path), line)) from None
-
-
-def _mapping(name: str, text: str) -> tuple[dict[str, Any], Node | None]:
-    nodes = parse(StaticText(text, name))
-    if not nodes:
-        return {}, None
-    if len(nodes) > 1:
-        raise DocumentError("there may be only one document", nodes[1].location)
-    found = nodes[0].build(SlotValues())
-    if not isinstance(found, dict):
-        raise DocumentError("values must be a mapping", nodes[0].location)
-    return found, nodes[0]

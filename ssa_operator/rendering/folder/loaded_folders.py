@@ -130,10 +130,11 @@ def load_all(
     found = _load_roots(roots, previous, _Given(installation, overrides, coverage, partial))
     unknown = [
         RenderProblem(
-            f"there is no template folder {name}, so these values have no effect{_hint(name, found)}", location
+            f"there is no template folder {name}, so these values have no effect{hint and f'; {hint}'}", location
         )
         for name, location in overrides.locations.items()
         if name not in found.folders
+        for hint in [did_you_mean(name, found.folders)]
     ]
     return replace(found, problems=(*found.problems, *unknown)) if unknown else found
 
@@ -153,11 +154,6 @@ def no_folder_advice(roots: Sequence[Path]) -> str:
     """What to do if templates folders have no folder of a resource."""
     named = " and ".join(map(str, roots))
     return f"{named} has no folder of a resource; add one, named <plural>.<group>, for example by `{FIRST_FOLDER}`"
-
-
-def _hint(name: str, sources: Sources) -> str:
-    hint = did_you_mean(name, sources.folders)
-    return f"; {hint}" if hint else ""
 
 
 class _Given(Struct, frozen=True):
@@ -230,7 +226,7 @@ def _load(root: Path, previous: Sources | None, given: _Given) -> Sources:
         if name.startswith("_"):
             continue
         if RESOURCE_NAME.fullmatch(name):
-            folders[name] = _load_folder(name, root, _Read(snapshot, given), old.get(name))
+            folders[name] = _load_folder(name, root, snapshot, given, old.get(name))
         else:
             problems.append(
                 RenderProblem(
@@ -246,18 +242,11 @@ def load_inputs(name: str, root: Path, inputs: FolderInputs) -> Folder:
     snapshot = FolderSnapshot(folders=(name,), files=inputs.files, problems={}, data=inputs.data)
     overrides = Overrides(by_folder={name: inputs.overrides}, folder_problems={}, locations={})
     given = _Given(NO_INSTALLATION, overrides, None, partial=False, stored=inputs)
-    return _load_folder(name, root, _Read(snapshot, given), None)
+    return _load_folder(name, root, snapshot, given, None)
 
 
-class _Read(Struct, frozen=True):
-    """The data that was read for all folders of a templates folder."""
-
-    snapshot: FolderSnapshot
-    given: _Given
-
-
-def _load_folder(name: str, root: Path, read: _Read, old: Folder | None) -> Folder:
-    snapshot, overrides = read.snapshot, read.given.overrides
+def _load_folder(name: str, root: Path, snapshot: FolderSnapshot, given: _Given, old: Folder | None) -> Folder:
+    overrides = given.overrides
     files = {path: text for path, text in snapshot.files.items() if path.startswith((f"{name}/", f"{SHARED}/"))}
     own = {path.removeprefix(f"{name}/"): text for path, text in files.items() if path.startswith(f"{name}/")}
     problems = [problem for path, problem in snapshot.problems.items() if _is_in(name, path)]
@@ -280,12 +269,12 @@ def _load_folder(name: str, root: Path, read: _Read, old: Folder | None) -> Fold
     for path, known in misnamed.items():
         problems.append(RenderProblem(f"{path} is not read; call it {known}", SourceLocation(f"{name}/{path}", 1)))
         unread.add(f"{name}/{known}")
+    values: Mapping[str, Any] = {}
     try:
         settings = parse_settings(f"{name}/{SETTINGS}", own.get(SETTINGS, ""))
     except DocumentError as error:
         problems.append(RenderProblem(str(error), error.location))
         unread.add(f"{name}/{SETTINGS}")
-    values: Mapping[str, Any] = {}
     try:
         values = folder_values(f"{name}/{VALUES}", own.get(VALUES, ""), override)
     except DocumentError as error:
@@ -294,13 +283,13 @@ def _load_folder(name: str, root: Path, read: _Read, old: Folder | None) -> Fold
     if f"{name}/{VALUES}" in unread or overrides.problems:
         unread |= {path for path, text in files.items() if _READS_VALUES.search(text)}
     try:
-        stored = read.given.stored
-        operator = read.given.installation.operator() if stored is None else stored.operator
+        stored = given.stored
+        operator = given.installation.operator() if stored is None else stored.operator
         around = Surroundings(
             values=values, operator=operator, files=FolderFiles(data), render_limit=settings.render_limit
         )
-        coverage = read.given.coverage
-        templates = Templates(name, files, digest, around, coverage, unread if read.given.partial else None)
+        coverage = given.coverage
+        templates = Templates(name, files, digest, around, coverage, unread if given.partial else None)
         problems += templates.problems
     except LoadError as error:
         problems.extend(error.problems)
@@ -312,19 +301,19 @@ def _load_folder(name: str, root: Path, read: _Read, old: Folder | None) -> Fold
         advice = f"call {other} {other.removesuffix('.j2')}.yaml.j2" if other else advice
         location = SourceLocation(f"{name}/{other}", 1) if other else None
         problems.append(RenderProblem(f"{name} has no templates; {advice}", location))
-    if problems and not read.given.partial:
+    if problems and not given.partial:
         last = old or Folder(resource=resource, group=group, root=root, settings=settings, files=own)
         shared = {path: text for path, text in files.items() if path.startswith(f"{SHARED}/")}
         return replace(last, problems=tuple(problems), failed_files=own, failed_shared_files=shared)
     inputs, revision = None, ""
     if settings.rollout is not None and templates is not None:
         kept = {path: each for path, each in snapshot.data.items() if path.startswith((f"{name}/", f"{SHARED}/"))}
-        inputs = read.given.stored or FolderInputs(
+        inputs = given.stored or FolderInputs(
             files=files,
             data=kept,
             overrides=tuple(override),
             operator=around.operator,
-            hold_upgrade=read.given.installation.hold_upgrade,
+            hold_upgrade=given.installation.hold_upgrade,
         )
         revision = _revision(digest, inputs)
     return Folder(

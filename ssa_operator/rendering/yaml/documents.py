@@ -27,7 +27,17 @@ from ssa_operator.rendering.values.limits import DEPTH_LIMIT
 from ssa_operator.rendering.values.line_marks import RESERVED, MarkedText, StaticText
 from ssa_operator.rendering.values.manifest_values import INTEGERS
 from ssa_operator.rendering.values.template_text import PLACEHOLDER
-from ssa_operator.rendering.yaml.nodes import Constant, DocumentError, Faulty, Fields, Items, Mixed, Node, Slot
+from ssa_operator.rendering.yaml.nodes import (
+    Constant,
+    DocumentError,
+    Faulty,
+    Fields,
+    Items,
+    Mixed,
+    Node,
+    Slot,
+    SlotValues,
+)
 
 try:
     from yaml.cyaml import CParser  # type: ignore[attr-defined]
@@ -68,6 +78,21 @@ def parse(source: MarkedText | StaticText, *, for_kubectl: bool = False) -> tupl
     Raises DocumentError if the text is not YAML that manifests may have.
     """
     return tuple(_YamlParser(source, for_kubectl).documents())
+
+
+def parse_mapping(name: str, text: str, fault: str) -> tuple[dict[str, Any], Node | None]:
+    """The mapping that a static file holds, and its node; an empty one and None without a document. `fault` is the
+    message about any other value. Raises DocumentError.
+    """
+    nodes = parse(StaticText(text, name))
+    if not nodes:
+        return {}, None
+    if len(nodes) > 1:
+        raise DocumentError("there may be only one document", nodes[1].location)
+    found: Any = nodes[0].build(SlotValues())
+    if not isinstance(found, dict):
+        raise DocumentError(fault, nodes[0].location)
+    return found, nodes[0]
 
 
 class _YamlParser:
