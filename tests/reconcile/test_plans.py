@@ -18,10 +18,11 @@ from ssa_operator.reconcile import promises
 from ssa_operator.reconcile.child import Action, Child, Result
 from ssa_operator.reconcile.child_memory import ChildMemories
 from ssa_operator.reconcile.observed import Observed, RenderHistory
-from ssa_operator.reconcile.parent_records.rules import ParentRecords, parent_records_body, read_parent_records
+from ssa_operator.reconcile.parent_records.rules import ParentRecords, read_parent_records
 from ssa_operator.reconcile.plan import Plan, make_plan, render_history_after
 from ssa_operator.reconcile.status.report import make_report
 from tests.objects.example_objects import OTHER_UID, child, config_map, observed, parent, rendered
+from tests.reconcile.parent_records.test_rules import recorded
 
 NAMES = tuple("abcdef")
 TEMPLATES = {"all": frozenset(NAMES), "half": frozenset("abc"), "others": frozenset("def"), "none": frozenset[str]()}
@@ -106,7 +107,7 @@ class ParentModel(RuleBasedStateMachine):
         """A reconcile, or its first steps."""
         before, wanted = dict(self.objects), self._wanted()
         given = rendered(*(config_map(name) for name in sorted(wanted)), digest=self.templates)
-        kept = read_parent_records(LiveObject.of(parent_records_body(parent(), self.kept)))
+        kept = read_parent_records(recorded(self.kept))
         plan = make_plan(self._observed(kept), given)
         self.kept = replace(kept, held_prune=plan.held_prune)  # on record before anything is done
         outcomes = []

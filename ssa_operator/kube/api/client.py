@@ -207,18 +207,23 @@ class Client(Transport):
         patch = in_version(live, resource.api_version, instead_of=version)
         await self.send(calls.merge_patch(resource, namespace, name, patch))
 
-    async def json_patch(
-        self, resource: Resource, namespace: str, name: str, body: bytes, *, manager: str = MANAGER
-    ) -> LiveObject:
+    async def json_patch(self, resource: Resource, namespace: str, name: str, body: bytes) -> LiveObject:
         """Send an encoded JSON patch. Raises ApiError (`invalid` or `conflict` if a `test` in it fails)."""
-        request = calls.json_patch(resource, namespace, name, body, manager=manager)
+        request = calls.json_patch(resource, namespace, name, body)
         return self._live((await self.send(request)).body, request)
 
     async def merge_patch(
-        self, resource: Resource, namespace: str, name: str, body: bytes, *, subresource: str = ""
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        body: bytes,
+        *,
+        subresource: str = "",
+        manager: str = MANAGER,
     ) -> LiveObject:
         """Send an encoded JSON merge patch. Raises ApiError (`conflict` if its resourceVersion is outdated)."""
-        request = calls.merge_patch(resource, namespace, name, body, subresource=subresource)
+        request = calls.merge_patch(resource, namespace, name, body, subresource=subresource, manager=manager)
         return self._live((await self.send(request)).body, request)
 
     async def create(self, resource: Resource, namespace: str, body: bytes) -> Applied:

@@ -307,10 +307,17 @@ def _described(resource: Resource, namespace: str, name: str, secret: SecretFiel
 
 
 def merge_patch(
-    resource: Resource, namespace: str, name: str, body: bytes, *, subresource: str = "", dry_run: bool = False
+    resource: Resource,
+    namespace: str,
+    name: str,
+    body: bytes,
+    *,
+    subresource: str = "",
+    manager: str = MANAGER,
+    dry_run: bool = False,
 ) -> Request:
     """A JSON merge patch. It is not idempotent, because its body may have a resourceVersion."""
-    query: Parameters = (("fieldManager", MANAGER),)
+    query: Parameters = (("fieldManager", manager),)
     return Request(
         method="PATCH",
         path=resource.path(namespace, name, subresource),

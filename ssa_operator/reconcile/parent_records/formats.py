@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import DecodeError, Meta, Struct
 
@@ -79,24 +79,32 @@ class AppliedEntry(Struct, frozen=True, forbid_unknown_fields=True):
         return frozenset(GroupKind(group, kind) for kind, _, group in found)
 
 
-_Value = TypeVar("_Value")
-
-
-class RecordFormat(Struct, Generic[_Value], frozen=True):
-    """The format of one annotation."""
+class RecordFormat(NamedTuple):
+    """The format of one annotation, and the field of ParentRecords with its value."""
 
     name: str
-    decode: Callable[[bytes], _Value]
+    field: str
+    decode: Callable[[bytes], Any]
+    """Reads the entry that the annotation has."""
+    value_of: Callable[[Any], Any]
+    """The value of an entry."""
+    entry_of: Callable[[Any], Any]
+    """The entry of a value, None if the parent needs no annotation."""
 
-    def read(self, text: str, problems: list[str]) -> _Value | None:
+    def read(self, text: str, problems: list[str]) -> Any:
         """The value of the annotation with this text, None if it is empty or can't be read. The latter is a problem."""
         if not text:
             return None
         try:
-            return self.decode(text.encode(errors="surrogatepass"))
+            return self.value_of(self.decode(text.encode(errors="surrogatepass")))
         except DecodeError as error:
             problems.append(f"the annotation {self.name} can't be read: {bounded(str(error), _ERROR_LIMIT)}")
             return None
+
+    def text(self, value: Any) -> str | None:
+        """The text of the annotation, None if the parent needs none."""
+        entry = self.entry_of(value)
+        return None if entry is None else json.dumps(entry, separators=(",", ":"), ensure_ascii=True)
 
 
 def inventory_entry(identity: Identity, wave: int) -> dict[str, Any]:
@@ -113,8 +121,3 @@ def identity_entry(identity: Identity) -> dict[str, Any]:
         "name": identity.name,
     }
     return {field: value for field, value in entry.items() if value or field == "name"}
-
-
-def encoded_record(value: Any) -> str:
-    """The text of an annotation."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=True)

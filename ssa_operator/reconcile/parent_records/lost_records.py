@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any
 
 from msgspec import Struct
 
@@ -30,7 +29,6 @@ from ssa_operator.reconcile.parent_records.rules import (
     ONCE_ANNOTATION,
     RECORD_ANNOTATIONS,
     SHARED_LENGTH,
-    manager_body,
     shown_text,
 )
 
@@ -118,9 +116,3 @@ def unknown_notice(unrecorded: Iterable[Identity], now: float) -> RecordsNotice:
 
 _REMOVED = "another client removed the operator's records from the parent"
 _INSTEAD = "Change the parent by `kubectl apply` or `kubectl patch`, not by `replace`"
-
-
-def restoring_body(parent: LiveObject, known: RecordTexts) -> dict[str, Any]:
-    """The body of the apply after which the parent has its records again."""
-    annotations = {name: text for name, text in known.items() if name != FINALIZER}
-    return manager_body(parent, annotations, finalizer=FINALIZER in known)

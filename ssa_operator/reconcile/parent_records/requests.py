@@ -6,7 +6,8 @@ Promises:
   the status, and the kinds once for the folder. If that can't be, or if the parent needs another record or gets a new
   kind later, an annotation has it.
 - The operator's own write requeues no parent, and never recreates a parent that is gone.
-- The operator removes records that the parent no longer needs, even if other field managers own them.
+- One merge patch of the parent as it was read writes what changed of its records, whichever field managers own them. If
+  another client changed the parent meanwhile, it is read again; records that it changed are left to the next reconcile.
 - A manifest that has to be recorded before it is applied, and can't be, is not applied.
 - If another client removed all records, they are written again before anything else is done.
 - Records that the watch of parents has not shown yet are not taken for lost.
@@ -15,17 +16,14 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from typing import Any
 
 from msgspec.structs import replace
 
 from ssa_operator.informers.parents import Parent
-from ssa_operator.kube.api.conflicts import ATTEMPTS
+from ssa_operator.kube.api.conflicts import retry_on_conflict
 from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.errors import ApiError, ErrorStatus
-from ssa_operator.kube.api.request import ApplyOptions
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.json_codec import NOTHING, encode
 from ssa_operator.objects.live_object import LiveObject
@@ -34,22 +32,21 @@ from ssa_operator.reconcile import apply_once
 from ssa_operator.reconcile.child import Action, Child, FailureReason, Result
 from ssa_operator.reconcile.current_reconcile import Reconcile, SharedCluster
 from ssa_operator.reconcile.parent_records.lost_records import (
+    RecordTexts,
     are_from_future,
     are_lost,
     record_texts,
     restored_notice,
-    restoring_body,
 )
 from ssa_operator.reconcile.parent_records.rules import (
     MANAGER,
     AppliedRecord,
     ParentRecords,
     ParentRecordsError,
-    is_written,
-    parent_records_body,
     read_parent_records,
-    removal,
+    records_patch,
     shown_text,
+    texts_of,
     unreadable_records_message,
     with_applied,
     with_manifests,
@@ -68,7 +65,7 @@ async def restore_parent_records(reconcile: Reconcile, now: float) -> None:
         return
     if not are_lost(known, live):
         return
-    reconcile.take_parent(await _apply(reconcile.cluster, reconcile.parent, restoring_body(live, known)))
+    await _write(reconcile, known)
     reconcile.state = replace(reconcile.state, records_notice=restored_notice(known, now))
 
 
@@ -96,55 +93,40 @@ async def save_parent_records(reconcile: Reconcile, records: ParentRecords) -> N
     """
     if reconcile.records == records:
         return
-    body = parent_records_body(reconcile.parent.live, records)
-    if not is_written(reconcile.parent.live, body):
-        reconcile.take_parent(await _apply(reconcile.cluster, reconcile.parent, body))
-    reconcile.take_parent(await _remove(reconcile.cluster, reconcile.parent, records))
+    await _write(reconcile, texts_of(records))
     applied = records.applied
     reconcile.remember_applied(applied if applied is not None and applied.shown else None)
 
 
-async def _apply(cluster: SharedCluster, parent: Parent, body: Mapping[str, Any]) -> Parent:
-    namespace, name = parent.live.identity.namespace, parent.live.identity.name
-    with parent.cache.writing(namespace, name):
-        applied = await cluster.operator_client.apply(
-            parent.resource, namespace, name, encode(body), ApplyOptions(manager=MANAGER)
-        )
-        return _updated(parent, applied.live)
+async def _write(reconcile: Reconcile, texts: RecordTexts) -> None:
+    """Write the records with these texts, and remove all others. If the parent is gone, there is nothing to remove."""
+    parent, cluster, identity = reconcile.parent, reconcile.cluster, reconcile.parent.live.identity
+    known, subject = read_parent_records(parent.live), f"patch of {identity}"
 
+    async def read() -> LiveObject | None:
+        return await read_again(cluster, parent)
 
-async def _remove(cluster: SharedCluster, parent: Parent, records: ParentRecords) -> Parent:
-    """Remove from a parent what `records` don't need. If it is gone, there is nothing to remove."""
-    known = read_parent_records(parent.live)
-    namespace, name = parent.live.identity.namespace, parent.live.identity.name
-    for _ in range(ATTEMPTS):
-        patch = removal(parent.live, records)
+    async def write(live: LiveObject | None) -> LiveObject:
+        if live is None:
+            raise ApiError(subject, ErrorStatus(code=404, reason="NotFound", message="the parent is gone"))
+        patch = records_patch(live, texts)
         if patch is None:
-            return parent
-        try:
-            with parent.cache.writing(namespace, name):
-                live = await cluster.operator_client.json_patch(
-                    parent.resource, namespace, name, patch, manager=MANAGER
-                )
-                return _updated(parent, live)
-        except ApiError as error:
-            if error.not_found:
-                return parent
-            if not (error.conflict or error.invalid):
-                raise
-            refused = error
-        now = await read_again(cluster, parent)
-        if now is None:
-            return parent
-        if now.resource_version == parent.live.resource_version:
-            raise refused  # not because of a failed test: the parent is unchanged
-        if read_parent_records(now) != known or unreadable_records_message(now):
-            break  # another manager wrote records: the next reconcile reads them
-        parent = replace(parent, live=now)
-    # The API server answers a failed test like an invalid request, which is not retryable. A conflict is.
-    raise ApiError(
-        refused.request, ErrorStatus(code=409, reason="Conflict", message="the parent was changed meanwhile")
-    )
+            return live
+        if live is not parent.live and (read_parent_records(live) != known or unreadable_records_message(live)):
+            # The next reconcile reads them.
+            message = "another client changed the records meanwhile"
+            raise ApiError(subject, ErrorStatus(code=409, reason="Conflict", message=message))
+        with parent.cache.writing(identity.namespace, identity.name):
+            written = await cluster.operator_client.merge_patch(
+                parent.resource, identity.namespace, identity.name, patch, manager=MANAGER
+            )
+            return _cached(parent, written)
+
+    try:
+        reconcile.take_parent(replace(parent, live=await retry_on_conflict(read, write, known=parent.live)))
+    except ApiError as error:
+        if not error.not_found or texts.items() - record_texts(parent.live).items():
+            raise
 
 
 async def read_again(cluster: SharedCluster, parent: Parent) -> LiveObject | None:
@@ -154,11 +136,11 @@ async def read_again(cluster: SharedCluster, parent: Parent) -> LiveObject | Non
     return live if live is not None and live.uid == parent.live.uid else None
 
 
-def _updated(parent: Parent, live: LiveObject) -> Parent:
-    """The parent as a write returned it."""
+def _cached(parent: Parent, live: LiveObject) -> LiveObject:
+    """The parent that a write returned, which its cache has unless it is gone by now."""
     if live.metadata.finalizers or not live.deleting:
         parent.cache.written(live)
-    return replace(parent, live=live)
+    return live
 
 
 async def record_before_apply(reconcile: Reconcile, plan: Plan) -> Plan:
@@ -203,13 +185,13 @@ async def _remove_shown(reconcile: Reconcile) -> None:
         live = await reconcile.cluster.operator_client.merge_patch(
             parent.resource, identity.namespace, identity.name, patch, subresource="status"
         )
-        reconcile.take_parent(_updated(parent, live))
+        reconcile.take_parent(replace(parent, live=_cached(parent, live)))
 
 
 def without_unrecordable(plan: Plan, parent: Parent) -> Plan:
     """The plan that refuses the manifests whose records don't fit on the parent. Nothing is recorded."""
     try:
-        parent_records_body(parent.live, _records_of(plan))
+        texts_of(_records_of(plan))
     except ParentRecordsError as error:
         return _without_unrecorded(plan, parent, error)
     return plan

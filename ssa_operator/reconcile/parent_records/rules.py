@@ -18,7 +18,6 @@ Promises:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
@@ -28,18 +27,16 @@ from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
 from ssa_operator.objects.annotations import FINALIZER, PREFIX
-from ssa_operator.objects.identity import GroupKind, Identity, join_api_version
-from ssa_operator.objects.json_codec import decoder, pointer_part
+from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.json_codec import decoder, encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.reconcile.parent_records.formats import (
-    UNKNOWN_KINDS,
     AppliedEntry,
     Entry,
     HeldEntry,
     RecordFormat,
     ReplicasEntry,
-    encoded_record,
     identity_entry,
     inventory_entry,
 )
@@ -78,23 +75,6 @@ SELECTOR_ANNOTATION = f"{PREFIX}selector"
 """The annotation with the `--selector` of the operator that gave the parent its finalizer. That operator finalizes the
 parent even if its labels no longer match.
 """
-
-_NAMES = (
-    INVENTORY_ANNOTATION,
-    ONCE_ANNOTATION,
-    HELD_PRUNE_ANNOTATION,
-    GENERATED_VALUES_ANNOTATION,
-    REPLICAS_ANNOTATION,
-    APPLIED_ANNOTATION,
-    SELECTOR_ANNOTATION,
-    REVISION_ANNOTATION,
-)
-
-_NO_TEXTS, _APPLIED_AT = ("",) * len(_NAMES), _NAMES.index(APPLIED_ANNOTATION)
-
-RECORD_ANNOTATIONS = frozenset(_NAMES)
-"""The annotations in which the operator records something on a parent."""
-
 
 HOOK = "finalize/"
 """The prefix of the keys of finalize hooks among the once records; by itself, the key of a deletion that has none."""
@@ -318,102 +298,44 @@ def unreadable_records_message(parent: LiveObject) -> str | None:
     )
 
 
-def parent_records_body(parent: LiveObject, records: ParentRecords) -> dict[str, Any]:
-    """The body of the apply (as MANAGER) after which the parent has exactly these records.
-
-    The uid prevents the apply from creating a parent, and from changing one that was recreated under the same name.
-    Raises ParentRecordsError if the records don't fit on an object.
+def texts_of(records: ParentRecords) -> dict[str, str]:
+    """The texts of the annotations that the parent has with exactly these records, and of the finalizer as
+    `record_texts` has it. Raises ParentRecordsError if they don't fit on an object.
     """
-    annotations = {}
-    if records.inventory:
-        entries = [inventory_entry(identity, wave) for identity, wave in records.inventory.items()]
-        annotations[INVENTORY_ANNOTATION] = encoded_record(entries)
-    if records.once_records:
-        annotations[ONCE_ANNOTATION] = encoded_record(dict(records.once_records))
-    if records.held_prune:
-        held = {"reconcileAt": records.held_prune.reconcile_at, "children": sorted(records.held_prune.children)}
-        annotations[HELD_PRUNE_ANNOTATION] = encoded_record(held)
-    if records.kept_values:
-        kept = [identity_entry(identity) for identity in sorted(records.kept_values)]
-        annotations[GENERATED_VALUES_ANNOTATION] = encoded_record(kept)
-    if records.replicas:
-        numbers = [_replicas_entry(identity, records.replicas[identity]) for identity in sorted(records.replicas)]
-        annotations[REPLICAS_ANNOTATION] = encoded_record(numbers)
-    if records.applied is not None and not records.applied.shown:
-        kinds = {*map(str, records.applied.kinds), *([UNKNOWN_KINDS] if records.applied.incomplete else ())}
-        applied = {"kinds": sorted(kinds), "templates": records.applied.templates}
-        annotations[APPLIED_ANNOTATION] = encoded_record({field: value for field, value in applied.items() if value})
-    if records.revision.revision:
-        annotations[REVISION_ANNOTATION] = encoded_record({k: v for k, v in asdict(records.revision).items() if v})
-    if records.has_finalizer and records.selector:
-        annotations[SELECTOR_ANNOTATION] = records.selector
-    if sum(map(len, annotations.values())) > ANNOTATIONS_LIMIT:
+    texts = {each.name: text for each in _FORMATS if (text := each.text(getattr(records, each.field))) is not None}
+    if records.has_finalizer:
+        texts |= {FINALIZER: "", SELECTOR_ANNOTATION: records.selector} if records.selector else {FINALIZER: ""}
+    if sum(map(len, texts.values())) > ANNOTATIONS_LIMIT:
         raise ParentRecordsError(
             f"{len(records.inventory) + len(records.once_records)} children that are outside of the parent's namespace "
             "or applied once don't fit into its annotations; spread them over several parents"
         )
-    return manager_body(parent, annotations, finalizer=records.has_finalizer)
+    return texts
 
 
-def manager_body(parent: LiveObject, annotations: Mapping[str, str], *, finalizer: bool) -> dict[str, Any]:
-    """The body of an apply as MANAGER: what the operator owns of a parent."""
-    metadata: dict[str, Any] = {"name": parent.identity.name, "uid": parent.uid}
-    if parent.identity.namespace:
-        metadata["namespace"] = parent.identity.namespace
-    if annotations:
-        metadata["annotations"] = dict(annotations)
-    if finalizer:
-        metadata["finalizers"] = [FINALIZER]
-    return {
-        "apiVersion": join_api_version(parent.identity.group, parent.version),
-        "kind": parent.identity.kind,
-        "metadata": metadata,
-    }
-
-
-def is_written(parent: LiveObject, body: Mapping[str, Any]) -> bool:
-    """Whether a parent has every annotation and finalizer of a body that `parent_records_body` returned."""
-    annotations, finalizers = body["metadata"].get("annotations", {}), body["metadata"].get("finalizers", ())
-    return annotations.items() <= parent.metadata.annotations.items() and set(finalizers) <= {
-        *parent.metadata.finalizers
-    }
-
-
-def removal(parent: LiveObject, records: ParentRecords) -> bytes | None:
-    """The JSON patch that removes from a parent what these records don't need; None if there is nothing to remove.
-
-    An apply doesn't remove a field that another field manager owns, too, for example `kubectl` after it restored a
-    backup. The patch tests that the parent is the one that was read, unchanged.
+def records_patch(parent: LiveObject, texts: Mapping[str, str]) -> bytes | None:
+    """The merge patch after which a parent has the records with these texts and no others, whichever field managers own
+    them; None if it has. It changes the parent only as it was read, and creates none: a parent that was recreated under
+    the same name has another resourceVersion.
     """
-    metadata = parent.metadata
-    needed = {
-        INVENTORY_ANNOTATION: bool(records.inventory),
-        ONCE_ANNOTATION: bool(records.once_records),
-        HELD_PRUNE_ANNOTATION: records.held_prune is not None,
-        GENERATED_VALUES_ANNOTATION: bool(records.kept_values),
-        REPLICAS_ANNOTATION: bool(records.replicas),
-        APPLIED_ANNOTATION: records.applied is not None and not records.applied.shown,
-        SELECTOR_ANNOTATION: records.has_finalizer and bool(records.selector),
-        REVISION_ANNOTATION: bool(records.revision.revision),
+    metadata, changed = parent.metadata, dict[str, Any]()
+    annotations = {
+        name: texts.get(name)
+        for name in sorted(RECORD_ANNOTATIONS)
+        if texts.get(name) != metadata.annotations.get(name)
     }
-    paths = [
-        f"/metadata/annotations/{pointer_part(name)}"
-        for name, is_needed in needed.items()
-        if not is_needed and name in metadata.annotations
-    ]
-    tests: dict[str, Any] = {"/metadata/uid": parent.uid, "/metadata/resourceVersion": parent.resource_version}
-    if FINALIZER in metadata.finalizers and not records.has_finalizer:
-        tests["/metadata/finalizers"] = metadata.finalizers
-        paths.append(f"/metadata/finalizers/{metadata.finalizers.index(FINALIZER)}")
-    if not paths:
+    if annotations:
+        changed["annotations"] = annotations
+    if (FINALIZER in texts) is not (FINALIZER in metadata.finalizers):
+        others = [each for each in metadata.finalizers if each != FINALIZER]
+        changed["finalizers"] = [*others, FINALIZER] if FINALIZER in texts else others
+    if not changed:
         return None
-    operations = [{"op": "test", "path": path, "value": value} for path, value in tests.items()]
-    operations += [{"op": "remove", "path": path} for path in paths]
-    return json.dumps(operations, separators=(",", ":")).encode()
+    return encode({"metadata": {"uid": parent.uid, "resourceVersion": parent.resource_version, **changed}})
 
 
 def _replicas_entry(identity: Identity, replicas: OthersReplicas) -> dict[str, Any]:
-    owners = [{name: value for name, value in asdict(each).items() if value} for each in replicas.owners]
+    owners = [_given(asdict(each)) for each in replicas.owners]
     entry = {**identity_entry(identity), "replicas": replicas.number}
     return entry | ({"owners": owners} if owners else {})
 
@@ -423,13 +345,78 @@ def _others_replicas(entry: ReplicasEntry) -> OthersReplicas:
     return without_operator(OthersReplicas(entry.replicas, tuple(owners)))
 
 
-_INVENTORY = RecordFormat(INVENTORY_ANNOTATION, decoder(list[Entry]))
-_ONCE = RecordFormat(ONCE_ANNOTATION, decoder(dict[str, str]))
-_HELD_PRUNE = RecordFormat(HELD_PRUNE_ANNOTATION, decoder(HeldEntry))
-_GENERATED_VALUES = RecordFormat(GENERATED_VALUES_ANNOTATION, decoder(list[Entry]))
-_REPLICAS = RecordFormat(REPLICAS_ANNOTATION, decoder(list[ReplicasEntry]))
-_APPLIED = RecordFormat(APPLIED_ANNOTATION, decoder(AppliedEntry))
-_REVISION = RecordFormat(REVISION_ANNOTATION, decoder(RevisionRecord))
+def _inventory(entries: list[Entry]) -> dict[Identity, int]:
+    return {entry.identity: entry.wave for entry in entries if entry.names_object}
+
+
+def _held_prune(held: HeldPrune | None) -> dict[str, Any] | None:
+    return None if held is None else {"reconcileAt": held.reconcile_at, "children": sorted(held.children)}
+
+
+def _applied(applied: AppliedRecord | None) -> dict[str, Any] | None:
+    """What an annotation has of it: nothing if the status shows it."""
+    if applied is None or applied.shown:
+        return None
+    return _given({"kinds": sorted(map(str, applied.kinds)), "templates": applied.templates})
+
+
+def _given(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in entry.items() if value}
+
+
+_FORMATS: tuple[RecordFormat, ...] = (
+    RecordFormat(
+        INVENTORY_ANNOTATION,
+        "inventory",
+        decoder(list[Entry]),
+        _inventory,
+        lambda waves: [inventory_entry(identity, wave) for identity, wave in waves.items()] or None,
+    ),
+    RecordFormat(ONCE_ANNOTATION, "once_records", decoder(dict[str, str]), dict, lambda once: dict(once) or None),
+    RecordFormat(
+        HELD_PRUNE_ANNOTATION,
+        "held_prune",
+        decoder(HeldEntry),
+        lambda held: HeldPrune(held.reconcileAt, frozenset(held.children)),
+        _held_prune,
+    ),
+    RecordFormat(
+        GENERATED_VALUES_ANNOTATION,
+        "kept_values",
+        decoder(list[Entry]),
+        lambda entries: frozenset(_inventory(entries)),
+        lambda kept: [identity_entry(identity) for identity in sorted(kept)] or None,
+    ),
+    RecordFormat(
+        REPLICAS_ANNOTATION,
+        "replicas",
+        decoder(list[ReplicasEntry]),
+        lambda entries: {entry.identity: _others_replicas(entry) for entry in entries if entry.names_object},
+        lambda replicas: [_replicas_entry(identity, replicas[identity]) for identity in sorted(replicas)] or None,
+    ),
+    RecordFormat(
+        APPLIED_ANNOTATION,
+        "applied",
+        decoder(AppliedEntry),
+        lambda entry: AppliedRecord(kinds=entry.group_kinds, templates=entry.templates),
+        _applied,
+    ),
+    RecordFormat(
+        REVISION_ANNOTATION,
+        "revision",
+        decoder(RevisionRecord),
+        lambda revision: revision,
+        lambda revision: _given(asdict(revision)) if revision.revision else None,
+    ),
+)
+"""The annotations with JSON, each with the field of ParentRecords."""
+
+_NAMES = (*(each.name for each in _FORMATS), SELECTOR_ANNOTATION)
+
+_NO_TEXTS, _APPLIED_AT = ("",) * len(_NAMES), _NAMES.index(APPLIED_ANNOTATION)
+
+RECORD_ANNOTATIONS = frozenset(_NAMES)
+"""The annotations in which the operator records something on a parent."""
 
 SHARED_LENGTH = 1000
 """Characters of the records that are decoded and kept once for all parents that have the same."""
@@ -463,25 +450,9 @@ def _decode(texts: tuple[str, ...], has_finalizer: bool, shown: str) -> _Decoded
     """The records of the annotations with these texts. Most parents of a folder have the same ones, and each reconcile
     reads them several times.
     """
-    inventory, once, held_prune, generated_values, replicas, applied, selector, revision = texts
     problems: list[str] = []
-    entries = _INVENTORY.read(inventory, problems) or ()
-    once_records = _ONCE.read(once, problems) or {}
-    held = _HELD_PRUNE.read(held_prune, problems)
-    kept = _GENERATED_VALUES.read(generated_values, problems) or ()
-    numbers = _REPLICAS.read(replicas, problems) or ()
-    what = _APPLIED.read(applied, problems)
-    records = ParentRecords(
-        inventory={entry.identity: entry.wave for entry in entries if entry.names_object},
-        once_records=once_records,
-        held_prune=HeldPrune(held.reconcileAt, frozenset(held.children)) if held is not None else None,
-        kept_values=frozenset(entry.identity for entry in kept if entry.names_object),
-        replicas={entry.identity: _others_replicas(entry) for entry in numbers if entry.names_object},
-        applied=AppliedRecord(kinds=what.group_kinds, templates=what.templates, incomplete=UNKNOWN_KINDS in what.kinds)
-        if what is not None
-        else AppliedRecord.from_text(shown),
-        revision=_REVISION.read(revision, problems) or RevisionRecord(""),
-        has_finalizer=has_finalizer,
-        selector=selector,
-    )
-    return _Decoded(records, "; ".join(problems))
+    found: dict[str, Any] = {"applied": AppliedRecord.from_text(shown)}
+    for each, text in zip(_FORMATS, texts, strict=False):
+        if (value := each.read(text, problems)) is not None:
+            found[each.field] = value
+    return _Decoded(ParentRecords(**found, has_finalizer=has_finalizer, selector=texts[-1]), "; ".join(problems))

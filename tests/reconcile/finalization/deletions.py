@@ -20,9 +20,10 @@ from ssa_operator.reconcile.finalization.rules import (
     Finalization,
     make_finalization,
 )
-from ssa_operator.reconcile.parent_records.rules import ParentRecords, parent_records_body
+from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.parent_records.rules import read_parent_records as read_records
 from tests.objects.example_objects import PARENT_UID, document, observed, parent
+from tests.reconcile.parent_records.test_rules import recorded
 
 JOB = GroupKind("batch", "Job")
 NAMESPACE = GroupKind("", "Namespace")
@@ -77,7 +78,7 @@ class Cluster:
 
     def plan(self, **more: Any) -> Finalization:
         # Through the parent's annotations, as after a restart.
-        kept = read_records(LiveObject.of(parent_records_body(parent(), self.records)))
+        kept = read_records(recorded(self.records))
         kinds = {kind: KindState(namespaced=kind == JOB, synced=True) for kind in (JOB, NAMESPACE)}
         seen = observed(*self.objects.values(), kinds=kinds, records=kept, cluster_scope=True)
         plain = [

@@ -516,7 +516,7 @@ async def test_a_parent_is_deleted_also_if_kubectl_created_it_with_the_finalizer
     await restored(desk)
     async with operate(templates=wide):
         parent = await desk.ready(ECHOES, "web")
-        assert {"kubectl-create", "ssa-operator-parent"} <= owners(parent, "finalizers")
+        assert owners(parent, "finalizers") == {"kubectl-create"}
         await desk.delete("echo", "web", wait=False)
         await desk.gone(ROLES, f"{desk.namespace}-web")
         await desk.gone(ECHOES, "web")

@@ -20,7 +20,6 @@ from ssa_operator.reconcile.parent_records.lost_records import (
     are_lost,
     record_texts,
     restored_notice,
-    restoring_body,
     unknown_notice,
     were_lost,
 )
@@ -30,25 +29,22 @@ from ssa_operator.reconcile.parent_records.rules import (
     INVENTORY_ANNOTATION,
     ONCE_ANNOTATION,
     ParentRecords,
-    parent_records_body,
     read_parent_records,
+    records_patch,
+    texts_of,
 )
 from ssa_operator.reconcile.parent_state import ParentState
-from tests.reconcile.parent_records.test_rules import RECORDS, parent
-
-
-def recorded(records: ParentRecords, **metadata: Any) -> LiveObject:
-    known = parent_records_body(parent(), records)["metadata"]
-    return parent(**{**known, **metadata})
+from tests.reconcile.parent_records.test_rules import RECORDS, parent, patched, recorded
 
 
 @given(RECORDS)
 def test_lost_records_are_put_back_as_they_were(records: ParentRecords) -> None:
     live = recorded(records)
     texts = record_texts(live)
+    assert texts == texts_of(records)
     lost = parent(annotations={"a/note": "x"}, finalizers=["a/z"])
     assert are_lost(texts, lost) is (records != ParentRecords())
-    assert read_parent_records(LiveObject.of(restoring_body(lost, texts))) == records
+    assert read_parent_records(patched(lost, records_patch(lost, texts))) == records
     assert not are_lost(texts, live)
 
 
@@ -57,7 +53,7 @@ def test_records_are_not_lost_while_one_of_them_is_there(records: ParentRecords,
     texts = record_texts(recorded(records))
     left = {name: text for name, text in texts.items() if name not in removed}
     assume(left)
-    assert not are_lost(texts, LiveObject.of(restoring_body(parent(), left)))
+    assert not are_lost(texts, patched(parent(), records_patch(parent(), left)))
 
 
 def test_a_parent_that_is_being_deleted_gets_no_records_back() -> None:
@@ -85,9 +81,9 @@ async def test_records_of_a_later_state_than_the_parent_has_are_not_put_back(ver
     written = []
 
     class Client:
-        async def apply(self, *arguments: Any) -> SimpleNamespace:
+        async def merge_patch(self, *arguments: Any, **_: Any) -> LiveObject:
             written.append(arguments)
-            return SimpleNamespace(live=live)
+            return live
 
     once = {ONCE_ANNOTATION: '{"ConfigMap/default/web-once":"d1 ready"}'}
     live = parent(resourceVersion=version)

@@ -30,16 +30,16 @@ ROLE = Identity("rbac.authorization.k8s.io", "ClusterRole", "", "r")
 
 
 class InterferingClient(Client):
-    """A client before whose every JSON patch another manager changes the parent, `times` times."""
+    """A client before whose every merge patch another manager changes the parent, `times` times."""
 
     desk: Desk
     times: int = 0
 
-    async def json_patch(self, *arguments: Any, **more: Any) -> LiveObject:
+    async def merge_patch(self, *arguments: Any, **more: Any) -> LiveObject:
         if self.times:
             self.times -= 1
             await self.desk.patch("echo", "web", metadata={"annotations": {"n": str(self.times)}})
-        return await super().json_patch(*arguments, **more)
+        return await super().merge_patch(*arguments, **more)
 
 
 async def parent(desk: Desk) -> LiveObject:

@@ -15,8 +15,8 @@ from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.reconcile.parent_records.rules import (
     REPLICAS_ANNOTATION,
     ParentRecords,
-    parent_records_body,
     read_parent_records,
+    texts_of,
     unreadable_records_message,
 )
 from ssa_operator.reconcile.replicas.rules import (
@@ -145,7 +145,7 @@ def parent(annotation: str) -> LiveObject:
 def test_the_record_on_the_parent_has_the_number_and_its_owners() -> None:
     identity = Identity("apps", "Deployment", "default", "web")
     records = ParentRecords(replicas={identity: OthersReplicas(0, (AUTOSCALER, HANDOVER))})
-    text = parent_records_body(parent(""), records)["metadata"]["annotations"][REPLICAS_ANNOTATION]
+    text = texts_of(records)[REPLICAS_ANNOTATION]
     assert read_parent_records(parent(text)) == records
     assert read_parent_records(parent("")) == replace(records, replicas={})
 
