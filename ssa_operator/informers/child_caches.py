@@ -174,11 +174,13 @@ class ChildCaches(Mapping[Identity, LiveObject]):
     def by_parent(self, parent_uid: str) -> tuple[LiveObject, ...]:
         """The live objects with the label of this parent."""
         return tuple(
-            live
-            for kind, versions in self._kinds.items()
-            for watched in versions.values()
-            for live in watched.cache.by_parent(parent_uid)
-            if len(versions) == 1 or self._is_shown_by(watched, kind, live)
+            [
+                live
+                for kind, versions in self._kinds.items()
+                for watched in versions.values()
+                for live in watched.cache.by_parent(parent_uid)
+                if len(versions) == 1 or self._is_shown_by(watched, kind, live)
+            ]
         )
 
     def last_seen(self, identity: Identity) -> LiveObject | None:

@@ -26,7 +26,7 @@ class GroupKind(NamedTuple):
     @classmethod
     def of(cls, api_version: str, kind: str) -> GroupKind:
         """The kind of an object with this `apiVersion` and `kind`."""
-        return cls(split_api_version(api_version)[0], kind)
+        return cls(api_version.rpartition("/")[0], kind)
 
     def __str__(self) -> str:
         return f"{self.kind}.{self.group}" if self.group else self.kind

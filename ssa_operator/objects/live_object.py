@@ -184,8 +184,10 @@ class LiveObject:
         "_owners",
         "_shared",
         "_stored",
+        "deleting",
         "identity",
         "metadata",
+        "parent_uid",
         "partial",
         "resource_version",
         "uid",
@@ -214,6 +216,9 @@ class LiveObject:
         self.metadata = head.metadata
         self.uid = head.metadata.uid
         self.resource_version = head.metadata.resource_version
+        self.deleting = head.metadata.deletion_timestamp is not None
+        self.parent_uid = head.metadata.labels.get(PARENT_UID_LABEL, "")
+        """The uid in the parent label, '' without the label."""
         group, version = split_api_version(head.api_version or api_version)
         # Many objects have the same of these.
         self.version = intern(version)
@@ -280,8 +285,11 @@ class LiveObject:
         if body is None:
             raw = self.raw
             body = _decode_body(without_deep_values(raw) if is_deep(raw) else raw)
-            body.setdefault("apiVersion", join_api_version(self.identity.group, self.version))
-            body.setdefault("kind", self.identity.kind)
+            if "kind" not in body or "apiVersion" not in body:
+                body = {
+                    "apiVersion": join_api_version(self.identity.group, self.version),
+                    "kind": self.identity.kind,
+                } | body
             self._decoded()
             self._body = body
         return body
@@ -333,23 +341,13 @@ class LiveObject:
         return None if status is None else status.observed_generation
 
     @property
-    def deleting(self) -> bool:
-        return self.metadata.deletion_timestamp is not None
-
-    @property
-    def parent_uid(self) -> str:
-        """The uid in the parent label, '' without the label."""
-        return self.metadata.labels.get(PARENT_UID_LABEL, "")
-
-    @property
     def shared(self) -> SharedRecord | None:
         """The owners of an object that several parents share, None for any other object. An owner that has lost its
         owner reference is none any more: the garbage collector removes the reference of a parent that is gone. Only
         an object without such references has owners by the record alone. If another client removes the label, the
         owners stay.
         """
-        metadata = self.metadata
-        text, label = metadata.annotations.get(OWNERS_ANNOTATION), metadata.labels.get(PARENT_UID_LABEL, "")
+        text, label = self.metadata.annotations.get(OWNERS_ANNOTATION), self.parent_uid
         if label != SHARED_LABEL_VALUE and (text is None or label):
             return None
         shared = self._shared

@@ -36,13 +36,12 @@ def differs(live: LiveObject, desired: Mapping[str, Any]) -> bool:
 
 def _includes(current: Any, desired: Any) -> bool:
     """Whether the current value includes the desired one; mappings may have more fields, of other writers."""
-    if isinstance(desired, (dict, Mapping)):
-        return isinstance(current, (dict, Mapping)) and all(
-            key in current and _includes(current[key], value) for key, value in desired.items()
-        )
+    if isinstance(desired, dict):
+        has_all = isinstance(current, (dict, Mapping)) and desired.keys() <= current.keys()
+        return has_all and all(map(_includes, map(current.__getitem__, desired), desired.values()))
     if isinstance(desired, list):
         same_length = isinstance(current, list) and len(current) == len(desired)
-        return same_length and all(_includes(item, wanted) for item, wanted in zip(current, desired, strict=True))
+        return same_length and all(map(_includes, current, desired))
     return bool(current == desired) and isinstance(current, bool) == isinstance(desired, bool)
 
 

@@ -76,7 +76,7 @@ UNEXPECTED_FAILURES = 5
 """The backoff after an unexpected error is the one after this number of failures."""
 
 
-_NOT_STATUS_ONLY = ~STATUS_ONLY
+_NOT_STATUS_ONLY, _NO_RESYNC = ~STATUS_ONLY, ~(Cause.RESYNC_DUE | Cause.RESYNC)
 
 
 class EndedReconcile(Struct, frozen=True, kw_only=True):
@@ -304,7 +304,7 @@ class Workers:
             return causes
         if causes & APPLY_ALL:
             self._withdraw_resync(key)
-            return causes & ~(Cause.RESYNC_DUE | Cause.RESYNC)
+            return causes & _NO_RESYNC
         now = self._clock.monotonic()
         granted = Cause.RESYNC in causes and key in self._budget
         if Cause.RESYNC_DUE in causes:
@@ -318,7 +318,7 @@ class Workers:
         if granted:
             self._budget.take(key, now)
         self._schedule_next_resync()
-        others = causes & ~(Cause.RESYNC_DUE | Cause.RESYNC)
+        others = causes & _NO_RESYNC
         return others | Cause.RESYNC if granted else others
 
     def _withdraw_resync(self, key: ParentKey) -> None:

@@ -252,6 +252,8 @@ async def _prepare(
     """
     live, replicas = step.live, step.replicas
     assert live is not None
+    if step.unchanged and live.shared is None:
+        return _Prepared(live, keeps_fields=True)
     if not adopts and live.own_api_version() == manifest.api_version and has_owned_content(live, manifest.body):
         return _Prepared(live, keeps_fields=True)
     patch = adopt_fields_patch(live, manifest.api_version, reconcile.former_managers) if adopts else None
@@ -279,7 +281,7 @@ async def _apply_to_prepared(
         return replace(
             done, live=await reconcile.client.merge_patch(resource, identity.namespace, identity.name, patch)
         )
-    if live.owned_fields() or live.managed_fields or not isinstance(done, Applied):
+    if live.managed_fields or not isinstance(done, Applied):
         return done
     # The first apply gave a manager to the fields that had none.
     again = await _prepare(replace(step, live=done.live), manifest, resource, reconcile, adopts=True)

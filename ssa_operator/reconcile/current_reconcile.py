@@ -118,6 +118,12 @@ class Reconcile(Struct, kw_only=True):
     """Sends what concerns the children of the parent. Its errors quote no Secret's content that a render put there."""
     account: str = ""
     """The user name of the account that they are applied as, '' where the parent is not impersonated."""
+    uid: str
+    """The parent's uid."""
+    now: Callable[[], float] = SYSTEM.now
+    """The time in seconds since the epoch."""
+    monotonic: Callable[[], float] = SYSTEM.monotonic
+    """The time in seconds on the monotonic clock of the process."""
     parent: Parent
     """The parent as the last write of this reconcile left it."""
     records: ParentRecords
@@ -172,15 +178,14 @@ class Reconcile(Struct, kw_only=True):
             cluster=cluster,
             client=client if state.secrets == NO_SECRETS else client.hiding(state.secrets),
             account=account,
+            uid=parent.live.uid,
+            now=cluster.clock.now,
+            monotonic=cluster.clock.monotonic,
             parent=parent,
             records=_records(parent, state),
             state=state,
             causes=causes,
         )
-
-    @property
-    def uid(self) -> str:
-        return self.parent.live.uid
 
     @property
     def key(self) -> ParentKey:
@@ -207,14 +212,6 @@ class Reconcile(Struct, kw_only=True):
     def _served(self, kind: GroupKind, version: str | None) -> ServedKind | None:
         resource = self.cluster.lookups.resource(kind, version)
         return None if resource is None else ServedKind(resource.plural, resource.namespaced)
-
-    def now(self) -> float:
-        """The time in seconds since the epoch."""
-        return self.cluster.clock.now()
-
-    def monotonic(self) -> float:
-        """The time in seconds on the monotonic clock of the process."""
-        return self.cluster.clock.monotonic()
 
     def learn_permissions(self, account: AccountView | None) -> None:
         """Remember what a render read as the parent's account."""

@@ -218,15 +218,12 @@ def kind_states(reconcile: Reconcile, kinds: Iterable[GroupKind]) -> dict[GroupK
     return found
 
 
-def labelled_children(reconcile: Reconcile) -> Iterable[LiveObject]:
+def labelled_children(reconcile: Reconcile) -> list[LiveObject]:
     """The watched objects that have the parent's label and may be its children."""
-    live, recorded, cluster_scope = (
-        reconcile.parent.live,
-        reconcile.records.inventory,
-        reconcile.parent.folder.settings.cluster_scope,
-    )
+    live, recorded = reconcile.parent.live, reconcile.records.inventory
+    cluster_scope = reconcile.parent.folder.settings.cluster_scope
     labelled = reconcile.cluster.children.by_parent(live.uid)
-    return (each for each in labelled if may_be_child(each, live, recorded, cluster_scope=cluster_scope))
+    return [each for each in labelled if may_be_child(each, live, recorded, cluster_scope=cluster_scope)]
 
 
 def own_children(reconcile: Reconcile) -> tuple[LiveObject, ...]:

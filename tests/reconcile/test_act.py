@@ -33,6 +33,7 @@ def acting(cluster: object) -> Reconcile:
     return Reconcile(
         cluster=cast("Any", cluster),
         client=cast("Any", cluster),
+        uid=child().uid,
         parent=cast("Any", SimpleNamespace(live=child())),
         records=ParentRecords(),
         state=ParentState(),

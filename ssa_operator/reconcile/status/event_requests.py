@@ -158,7 +158,7 @@ class Recorder:
         await asyncio.gather(running, return_exceptions=True)
 
     def _enqueue(self, series: _Series, *, first: bool) -> None:
-        if sum(each.parent == series.parent for each in self._queue) >= PARENT_LIMIT:
+        if [each.parent for each in self._queue].count(series.parent) >= PARENT_LIMIT:
             self._drop(series)
             return
         if first:

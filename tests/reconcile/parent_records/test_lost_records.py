@@ -90,6 +90,7 @@ async def test_records_of_a_later_state_than_the_parent_has_are_not_put_back(ver
     reconcile = Reconcile(
         cluster=cast(Any, SimpleNamespace(operator_client=Client())),
         client=cast(Any, None),
+        uid=live.uid,
         parent=Parent(
             live=live,
             folder=cast(Any, None),

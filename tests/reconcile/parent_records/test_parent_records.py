@@ -63,6 +63,7 @@ async def release(client: Client, live: LiveObject, records: ParentRecords = NOT
     reconcile = Reconcile(
         cluster=cast(Any, SimpleNamespace(operator_client=client)),
         client=client,
+        uid=live.uid,
         parent=parent,
         records=read_parent_records(live),
         state=ParentState(),
