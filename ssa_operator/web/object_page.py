@@ -1,11 +1,12 @@
 """What a page shows of one object: its conditions, its Events, the rule that judged it, its lines with their writers,
-and what an apply would change in it.
+what an apply would change in it; and what one template file renders for a parent.
 
 Promises:
 - Readiness, writers and changes are those of the operator, of `ssa-operator blame` and of `ssa-operator diff`. Each
-  write is a dry run.
+  write is a dry run. A file renders the manifests that a reconcile would apply now, by the last good templates.
 - Only the parent, its live children, what these own, and what the templates look up are shown, so that a page of a
-  parent reads no other object. What an apply would change leaves out objects that the reader may not get.
+  parent reads no other object. What an apply would change, or a file renders, leaves out objects that the reader may
+  not get.
 - No Secret's content. Of an object that holds any, the texts of conditions and Events are hidden, because they may
   quote it; so are those of the objects below it, and of a looked-up object that another one made, which has no lines.
 - If the operator may not list Events, a note names the permission.
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from msgspec.structs import replace
@@ -31,10 +33,15 @@ from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import visible_line
 from ssa_operator.objects.readiness import readiness, rule_of
+from ssa_operator.objects.secret_fields import HIDDEN
+from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.operator.preview import Planned, Preview
 from ssa_operator.reconcile.child import Action, Child
 from ssa_operator.reconcile.parent_state import Parents
+from ssa_operator.reconcile.secrets.content_fields import fields_of, hidden_in_manifest, replaced
+from ssa_operator.reconcile.secrets.redacted_report import redacted_outcomes
 from ssa_operator.reconcile.status.child_status import STATUS_HIDDEN
+from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.rendering.yaml.to_yaml import yaml_lines
 from ssa_operator.tools.blamed_object import BlamedObject, blamed_children, blamed_looked_up
 from ssa_operator.tools.command_target import FoundObject
@@ -43,8 +50,7 @@ from ssa_operator.tools.plan.changes import changes_data, parent_changes
 from ssa_operator.tools.plan.previews import NamedParent
 from ssa_operator.tools.tree.object_events import ObjectEvent
 from ssa_operator.tools.tree.tree_view import conditions_of
-from ssa_operator.web.looked_up import MayGet, is_looked_up, owner_of
-from ssa_operator.web.parent_page import key_of, node_key
+from ssa_operator.web.parent_page import MayGet, is_looked_up, key_of, node_key, owner_of
 
 CORE_EVENTS = Resource(group="", version="v1", kind="Event", plural="events", namespaced=True)
 """Only the core API selects Events by the object that they are about."""
@@ -218,3 +224,68 @@ def _only(planned: Planned, child: str) -> Planned:
     if not steps or any(step.action in (Action.PRUNE, Action.KEEP) for step in steps):
         return planned
     return replace(planned, plan=replace(planned.plan, steps=steps))
+
+
+MAX_LINES = 2_000
+"""Lines of an answer."""
+
+
+async def rendered_file(
+    preview: Preview, folder: Folder, parents: Parents, found: FoundObject, file: str, may_get: MayGet
+) -> dict[str, Any]:
+    """What a file of a folder renders for a parent: `documents` of `lines`, `problems`, `waits`. Raises ApiError."""
+    planned = await preview.plan(replace(parents.parent(found.live), folder=folder))
+    placed = preview.placed(planned)
+    documents: list[dict[str, Any]] = []
+    notes, left = [], MAX_LINES
+    for step in preview.steps(planned):
+        if not line_in(file, step.location):
+            continue
+        if not await may_get(placed(step.identity)):
+            notes.append(f"a {step.identity.kind} is not shown, because you may not get it")
+            continue
+        document = _document(step, planned, file, left)
+        left -= len(document["lines"])
+        documents.append(document)
+    if left <= 0:
+        notes.append(f"only the first {MAX_LINES} lines are shown")
+    problems = [each for each in planned.rendered.problems if not each.outdated]
+    here = [each for each in problems if line_in(file, each.location)]
+    # A wait for a whole file has no step.
+    waits = [each for each in planned.rendered.waits if not each.identity and line_in(file, each.location)]
+    return {
+        "documents": documents,
+        "problems": [{"message": each.message, "line": line_in(file, each.location)} for each in here],
+        "waits": [{"message": f"a document is {each}", "line": line_in(file, each.location)} for each in waits],
+        "elsewhere": len(problems) - len(here),
+        "notes": list(dict.fromkeys(notes)),
+    }
+
+
+def line_in(file: str, location: SourceLocation | None) -> int:
+    """The line of a file that writes what is at a location, or that includes the file that does; 0 if none does."""
+    if location is None:
+        return 0
+    return next((each.line for each in (location, *location.included_from) if each.file == file), 0)
+
+
+def _document(step: Child, planned: Planned, file: str, most: int) -> dict[str, Any]:
+    shown = redacted_outcomes([step], planned.secrets)[0]
+    data: dict[str, Any] = {
+        "kind": shown.identity.kind,
+        "name": shown.identity.name,
+        "line": line_in(file, step.location),
+        "lines": list(_rendered_lines(step, planned, file, most)),
+    }
+    return data | ({"message": shown.reason} if step.manifest is None and shown.reason else {})
+
+
+def _rendered_lines(step: Child, planned: Planned, file: str, most: int) -> Iterator[dict[str, Any]]:
+    if step.manifest is None:
+        return
+    document = step.manifest.document
+    hidden = hidden_in_manifest(document.body, fields_of(step, planned.secrets))
+    body = replaced(document.body, hidden, lambda *_: HIDDEN)
+    for line in islice(yaml_lines(body), most):
+        at = 0 if line.field is None else line_in(file, document.location_of(line.field))
+        yield {"text": line.text} | ({"line": at} if at else {})

@@ -2,7 +2,9 @@
 
 Promises:
 - The first parents are those that need a change. What a filter leaves out is counted.
-- While the API server does not answer, the overview says so and since when, because what it shows is of then.
+- While the API server does not answer, the overview says so and since when, because what it shows is of then. The
+  watches of the operator know it, so that it costs no request.
+- A figure is the difference of two counters of the metrics, so that charts and `/metrics` agree.
 - A folder that doesn't load is named with each problem, its file and line, and so is one whose CRD is refused, or that
   waits for its resource.
 - Open pages that show the same share it, and making it takes a small part of the process's time, however many are open.
@@ -11,21 +13,112 @@ Promises:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
+from prometheus_client.metrics import MetricWrapperBase
 
 from ssa_operator import __version__
+from ssa_operator.kube.watch.reflector import Reflector, ReflectorState
 from ssa_operator.objects.render_result import RenderProblem
 from ssa_operator.objects.source_location import location_data
+from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator import Operator
 from ssa_operator.reconcile.status.conditions import timestamp
-from ssa_operator.web.api_contact import ApiServerAway
 from ssa_operator.web.event_stream import pause_after
-from ssa_operator.web.figures import Figures
 from ssa_operator.web.parent_rows import Filter, ParentRow, ParentRows
 from ssa_operator.web.rollout_page import RolloutLine, rollout_line
+
+INTERVAL = 10.0
+"""Seconds between two samples."""
+
+SAMPLES = 60
+
+
+class Figures(Struct, frozen=True, kw_only=True):
+    """Each has one number for each INTERVAL, the newest last."""
+
+    reconciles: tuple[float, ...]
+    """Reconciles a minute."""
+    errors: tuple[float, ...]
+    """Reconciles a minute that failed."""
+    queue: tuple[int, ...]
+    """Parents that wait to be reconciled."""
+
+
+class FigureSamples:
+    """Samples of the metrics of one operator."""
+
+    def __init__(self) -> None:
+        self._before: tuple[float, float] | None = None
+        self._reconciles: deque[float] = deque(maxlen=SAMPLES)
+        self._errors: deque[float] = deque(maxlen=SAMPLES)
+        self._queue: deque[int] = deque(maxlen=SAMPLES)
+        self.version = 0
+
+    def take(self, metrics: Metrics, waiting: int) -> None:
+        """Take one sample; `waiting` parents are in the work queue."""
+        total = _sum(metrics.reconciles, ())
+        failed = _sum(metrics.reconciles, ("failed", "error"))
+        if self._before is not None:
+            per_minute = 60 / INTERVAL
+            self._reconciles.append(round((total - self._before[0]) * per_minute, 1))
+            self._errors.append(round((failed - self._before[1]) * per_minute, 1))
+        self._queue.append(waiting)
+        self._before = total, failed
+        self.version += 1
+
+    def figures(self) -> Figures:
+        """The figures of all samples."""
+        return Figures(reconciles=tuple(self._reconciles), errors=tuple(self._errors), queue=tuple(self._queue))
+
+
+def _sum(counter: MetricWrapperBase, results: Iterable[str]) -> float:
+    """The sum of a counter over all folders, of these results or of all (())."""
+    wanted = frozenset(results)
+    return sum(
+        sample.value
+        for metric in counter.collect()
+        for sample in metric.samples
+        if sample.name.endswith("_total") and (not wanted or sample.labels.get("result") in wanted)
+    )
+
+
+class ApiServerAway(Struct, frozen=True, kw_only=True):
+    """The API server does not answer."""
+
+    since: str
+    """The last contact (RFC 3339)."""
+    problem: str
+    """The error of a watch."""
+
+
+class ApiContact:
+    """Follows the watches of an operator. `now` is in seconds since 1970."""
+
+    def __init__(self, operator: Operator, now: Callable[[], float]) -> None:
+        self._operator = operator
+        self._now = now
+        self._last = now()
+
+    def look(self) -> ApiServerAway | None:
+        """What is known now, None if the API server answers."""
+        reflectors = [*self._reflectors()]
+        failing = [each for each in reflectors if each.state is ReflectorState.FAILING]
+        if not failing or any(each.state is ReflectorState.WATCHING for each in reflectors):
+            self._last = self._now()
+            return None
+        problem = next((each.problem for each in failing if each.problem), "")
+        # Fewer failures than it takes for a problem are transient.
+        return ApiServerAway(since=timestamp(self._last), problem=problem) if problem else None
+
+    def _reflectors(self) -> Iterator[Reflector]:
+        yield self._operator.controllers.crds.reflector
+        for parents in self._operator.folders.values():
+            yield from parents.reflectors
+
 
 PAGE = 100
 """Parents of one page."""

@@ -62,18 +62,30 @@ from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.tools.command_target import FoundObject
 from ssa_operator.tools.tree.listings import Lists, Watches
 from ssa_operator.web.answers import OPERATIONS
-from ssa_operator.web.api_contact import ApiContact
 from ssa_operator.web.event_stream import PAUSE, EventStreams, Values, paced, pause_after
-from ssa_operator.web.figures import INTERVAL, FigureSamples
 from ssa_operator.web.folder_page import FolderGraph, folder_graph, make_folder_page, sample_parent, template_files
 from ssa_operator.web.login import LOGOUT, OPEN_PATHS, Login, refused, root_of, token_of
 from ssa_operator.web.login import PAGE as LOGIN
-from ssa_operator.web.looked_up import MayGet
-from ssa_operator.web.object_page import CORE_EVENTS, changes_now, details_of_child, details_of_parent, manifest_of
-from ssa_operator.web.overview import MAX_PAGE, PAGE, SharedOverviews, loaded_at, make_overview
-from ssa_operator.web.parent_page import MayList, parent_edges, parent_tree, portions
+from ssa_operator.web.object_page import (
+    CORE_EVENTS,
+    changes_now,
+    details_of_child,
+    details_of_parent,
+    manifest_of,
+    rendered_file,
+)
+from ssa_operator.web.overview import (
+    INTERVAL,
+    MAX_PAGE,
+    PAGE,
+    ApiContact,
+    FigureSamples,
+    SharedOverviews,
+    loaded_at,
+    make_overview,
+)
+from ssa_operator.web.parent_page import MayGet, MayList, parent_edges, parent_tree, portions
 from ssa_operator.web.parent_rows import GROUPS, Filter, ParentRows
-from ssa_operator.web.rendered_file import rendered_file
 from ssa_operator.web.rollout_page import RolloutFile, changed_files, make_rollout_page, revision_before
 from ssa_operator.web.timelines import TimelineRecording, Timelines, entry_data
 

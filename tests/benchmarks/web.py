@@ -45,8 +45,7 @@ from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator import Operator
 from ssa_operator.reconcile.parent_state import Parents, ParentState
 from ssa_operator.web.event_stream import PAUSE, EventStreams, paced
-from ssa_operator.web.figures import INTERVAL, FigureSamples
-from ssa_operator.web.overview import make_overview
+from ssa_operator.web.overview import INTERVAL, FigureSamples, make_overview
 from ssa_operator.web.parent_page import portions
 from ssa_operator.web.parent_rows import Filter, ParentRows
 from ssa_operator.web.routes import ROOT, STATIC, read_assets

@@ -27,8 +27,7 @@ from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.rendering.possible_manifests import template_contents
-from ssa_operator.tools.cases.case_runs import CaseProject
-from ssa_operator.tools.cases.case_suites import Suite, suite_cases
+from ssa_operator.tools.cases.case_runs import CaseProject, Suite, suite_cases
 from ssa_operator.tools.cases.golden_cases import CASES, INVALID, read_case
 from ssa_operator.tools.offline.parent_documents import read_objects
 from ssa_operator.tools.offline.project_folders import examples_of

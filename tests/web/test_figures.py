@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ssa_operator.operator.metrics import Metrics
-from ssa_operator.web.figures import INTERVAL, SAMPLES, FigureSamples
+from ssa_operator.web.overview import INTERVAL, SAMPLES, FigureSamples
 
 
 def test_figures_are_differences_of_the_counters() -> None:

@@ -65,7 +65,7 @@ def diff(
     from ssa_operator.tools.command_target import cluster_target
     from ssa_operator.tools.offline.parent_documents import given_files
     from ssa_operator.tools.plan.changes import changed_parents, changes_data, print_changes
-    from ssa_operator.tools.rollouts.stored_revisions import with_revision
+    from ssa_operator.tools.rollouts.stored_rollouts import with_revision
 
     check_folders(templates)
     given = given_files(parents, filename, "name the parents to compare: FILE, -f FILE, or KIND/NAME")

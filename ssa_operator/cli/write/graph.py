@@ -70,22 +70,22 @@ def graph(
     the states of its children.
     """
     from ssa_operator.tools.command_target import parse_reference
-    from ssa_operator.tools.graph import drawn_graph, offline_graph
+    from ssa_operator.tools.graph import drawn_graph
     from ssa_operator.tools.offline.parent_documents import given_files
 
     check_folders(templates)
     given = given_files(what, filename, "name what to draw: KIND, FILE, -f FILE, or KIND/NAME")
     within = namespace_of(namespace)
-    files = offline_graph.GraphFiles(
+    files = drawn_graph.GraphFiles(
         templates=templates,
         crds=crds_of(templates, crds),
         examples=examples_of(examples, templates),
         installation=installation_of(values, namespace=""),
     )
-    if filename or offline_graph.is_file(given):
-        graphs = offline_graph.graphs_of_files([Path(each) for each in given], files)
+    if filename or drawn_graph.is_file(given):
+        graphs = drawn_graph.graphs_of_files([Path(each) for each in given], files)
     elif len(given) == 1 and "/" not in given[0]:
-        graphs = [offline_graph.graph_of_kind(given[0], files)]
+        graphs = [drawn_graph.graph_of_kind(given[0], files)]
     else:
         from ssa_operator.operator.operator_options import Options
         from ssa_operator.operator.process import connection

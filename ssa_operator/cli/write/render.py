@@ -107,7 +107,7 @@ def render(
             from ssa_operator.operator.process import connection
             from ssa_operator.tools.command_target import cluster_target
             from ssa_operator.tools.plan.previews import rendered_live
-            from ssa_operator.tools.rollouts.stored_revisions import with_revision
+            from ssa_operator.tools.rollouts.stored_rollouts import with_revision
 
             options = Options(templates=tuple(templates), installation=installation)
             target = cluster_target(kubeconfig, context)

@@ -61,7 +61,7 @@ class CaseItem(pytest.Item):
 
     def runtest(self) -> None:
         from ssa_operator.tools.cases.case_reports import difference_text
-        from ssa_operator.tools.cases.case_suites import CaseState, run_case
+        from ssa_operator.tools.cases.case_runs import CaseState, run_case
 
         case = self.path.parent
         result = run_case(case, self._project(case.parent.parent.parent), salt=self.config.stash[_SALT])

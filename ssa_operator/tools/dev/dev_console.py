@@ -42,9 +42,8 @@ from ssa_operator.operator.operator import Operator
 from ssa_operator.reconcile.observe import RECONCILE_AT
 from ssa_operator.reconcile.suspension import ANNOTATION as SUSPEND
 from ssa_operator.tools.dev.dev_cluster import AS_DEV, LocalCluster, ProjectFiles
-from ssa_operator.tools.dev.dev_screen import draw
+from ssa_operator.tools.dev.dev_screen import KeyRequest, ScreenState, draw, on_key
 from ssa_operator.tools.dev.scene import Row, SavedChecks, command_output, scene_reader
-from ssa_operator.tools.dev.screen_state import KeyRequest, ScreenState, on_key
 
 _SEQUENCES = {
     "\x1b[A": "up",

@@ -12,10 +12,9 @@ from msgspec.structs import replace
 
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.tools.dev.dev_console import clipboard_sequence
-from ssa_operator.tools.dev.dev_screen import closing, draw
+from ssa_operator.tools.dev.dev_screen import HELP, KEYS, KeyRequest, ScreenState, closing, draw, on_key
 from ssa_operator.tools.dev.dev_session import ATTEMPTS, listen_address
 from ssa_operator.tools.dev.scene import CheckFinding, Scene, event_text
-from ssa_operator.tools.dev.screen_state import HELP, KEYS, KeyRequest, ScreenState, on_key
 from ssa_operator.tools.tree.object_events import ObjectEvent
 from tests.tools.tree.test_tree_view import NOON, child, parent
 

@@ -9,7 +9,7 @@ import pytest
 
 from ssa_operator.objects.cluster_view import Answer, Lookup, Selection
 from ssa_operator.objects.label_selectors import Requirement
-from ssa_operator.tools.plan.snapshots import VERSION, Snapshot, StoredSnapshot, stored_query
+from ssa_operator.tools.plan.all_parents import VERSION, Snapshot, StoredSnapshot, stored_query
 
 WHERE: dict[str, Any] = {"api_version": "v1", "kind": "ConfigMap"}
 QUERIES: dict[str, Lookup | Selection] = {

@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.rendering.folder.loaded_folders import FolderInputs, load_all
-from ssa_operator.tools.rollouts.stored_revisions import written
-from ssa_operator.tools.rollouts.stored_rollouts import changed_files, differences, near_folder
+from ssa_operator.tools.rollouts.stored_rollouts import changed_files, differences, near_folder, written
 
 ECHOES = "echoes.example.com"
 CHILD = f"{ECHOES}/child.yaml.j2"
