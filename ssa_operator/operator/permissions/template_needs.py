@@ -205,6 +205,8 @@ class _Derivation:
         if kind == _STATEFUL_SET and manifest.recreated:
             purpose = "volumes to grow before a StatefulSet is recreated"
             yield from self._needs_acting(purpose, "", "persistentvolumeclaims", where, ("list", "patch"), location)
+            purpose = "pods that a recreated StatefulSet can't adopt or update"
+            yield from self._needs_acting(purpose, "", "pods", where, ("patch", "delete"), location)
         if manifest.recreated and manifest.generated_values:
             purpose = "Secrets that keep generated values while their object is recreated"
             parents = self._watched if self._parent.namespaced and not self._account else where

@@ -24,9 +24,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator.kube.api import request as calls
+from ssa_operator.kube.api.discovery import REQUEST_ERRORS
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.annotations import Recreate
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.source_location import SourceLocation, parse_field
@@ -42,6 +44,7 @@ from ssa_operator.reconcile.failures import (
 )
 from ssa_operator.reconcile.immutable_fields import changed_field, immutable_fields
 from ssa_operator.reconcile.kept_values import keep_replicas, keep_values
+from ssa_operator.reconcile.pod_failures.rules import POD, selector
 from ssa_operator.reconcile.prune.requests import why_outdated
 from ssa_operator.reconcile.recreate.rules import (
     ANNOTATION,
@@ -51,7 +54,11 @@ from ssa_operator.reconcile.recreate.rules import (
     grown_templates,
     growths,
     immutable_advice,
+    is_controlled_by,
     is_refused_again,
+    labels_to_adopt,
+    may_replace_pods,
+    pod_to_replace,
     probe,
     propagation,
     reason_to_keep,
@@ -212,6 +219,40 @@ def _too_small(change: ImmutableChange, growth: Growth, error: ApiError) -> Chil
     return replace(outcome, message=message, retryable=outcome.retryable or not growth.bound)
 
 
+async def _make_adoptable(change: ImmutableChange, live: LiveObject, reconcile: Reconcile) -> None:
+    """Label the pods that a StatefulSet leaves so that the new one adopts them. Raises ApiError."""
+    labels = labels_to_adopt(change.manifest, live)
+    if not labels:
+        return
+    resource = await reconcile.cluster.children.resource(POD, "v1")
+    pods, _ = await reconcile.client.list(resource, live.identity.namespace, selector(live) or "")
+    for pod in pods:
+        if is_controlled_by(pod, live):
+            patch = encode({"metadata": {"uid": pod.uid, "labels": labels}})
+            await reconcile.client.send(calls.merge_patch(resource, pod.identity.namespace, pod.identity.name, patch))
+
+
+async def replace_pod(outcome: Child, reconcile: Reconcile, now: float) -> str:
+    """Delete the next pod that a recreated StatefulSet has adopted and can't update. Returns what the status says."""
+    live, manifest = outcome.live, outcome.manifest
+    if live is None or manifest is None or not may_replace_pods(manifest, live):
+        return ""
+    try:
+        resource = await reconcile.cluster.children.resource(POD, "v1")
+        pods, _ = await reconcile.client.list(resource, live.identity.namespace, selector(live) or "")
+        pod = pod_to_replace(live, pods, now)
+        if pod is None:
+            return ""
+        why = await why_outdated(reconcile)
+        if why is None:
+            options = calls.DeleteOptions(uid=pod.uid, resource_version=pod.resource_version)
+            await reconcile.client.delete(resource, pod.identity.namespace, pod.identity.name, options)
+    except REQUEST_ERRORS as error:
+        why = str(error)
+    text = "a pod of the former StatefulSet lacks a volume, and is replaced"
+    return f"{text}: {why}" if why else text
+
+
 async def _delete(
     change: ImmutableChange, live: LiveObject, replicas: OthersReplicas | None, reconcile: Reconcile
 ) -> Child:
@@ -237,6 +278,7 @@ async def _delete(
             await keep_replicas(reconcile, identity, replicas)
         except ValueError as error:
             return waiting_outcome(change.step, live, f"{_kept(change)}: its replicas could be lost: {error}")
+    await _make_adoptable(change, live, reconcile)
     with reconcile.cluster.writing(identity):
         try:
             options = calls.DeleteOptions(

@@ -8,6 +8,8 @@ Promises:
 - The annotation's value is the propagation policy of the deletion, as of `kubectl delete --cascade`: with `Orphan` the
   dependents of the old object, such as the Pods of a StatefulSet, stay. A Secret or a ConfigMap goes at once instead of
   in the foreground.
+- Pods that a StatefulSet leaves and that the new one could not adopt get its labels. Those that it adopts and can't
+  update are replaced one after another, the lowest ordinal first.
 - The operator proves the new manifest valid by a dry run under another name, without the values that only the old
   object can hold (addresses, ports).
 - The operator keeps an object whose generated values could be lost: it deletes such an object only if it disappears at
@@ -29,8 +31,10 @@ from ssa_operator.objects.annotations import PREFIX, Recreate
 from ssa_operator.objects.field_refusal import FieldRefusal
 from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.objects.json_codec import encode, mapping
+from ssa_operator.objects.label_selectors import selects
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.manifest import NEVER_RECREATED, Manifest
+from ssa_operator.objects.readiness import ReadinessState, readiness
 from ssa_operator.objects.scalars import amount
 from ssa_operator.reconcile.adoption import was_left_by_former
 from ssa_operator.reconcile.child import Child
@@ -326,6 +330,58 @@ def _exceeds(one: object, other: object) -> bool:
 
 def _spec(body: Mapping[str, Any]) -> Mapping[str, Any]:
     return mapping(body.get("spec"))
+
+
+# Pods that `Orphan` leaves.
+
+
+def labels_to_adopt(manifest: Manifest, live: LiveObject) -> dict[str, str | None]:
+    """The labels that the pods of a StatefulSet need so that the recreated one adopts them; None removes one."""
+    if live.identity.group_kind != _STATEFUL_SET or manifest.instructions.recreate is not Recreate.ORPHAN:
+        return {}
+    before, after = _template_labels(live.body), _template_labels(manifest.body)
+    return {} if selects(mapping(_spec(manifest.body).get("selector")), before) else {**dict.fromkeys(before), **after}
+
+
+def _template_labels(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    return mapping(mapping(mapping(_spec(body).get("template")).get("metadata")).get("labels"))
+
+
+def may_replace_pods(manifest: Manifest, live: LiveObject) -> bool:
+    """Whether an object is a StatefulSet that may have adopted pods with other volumes than its own."""
+    spec = _spec(live.body)
+    return (
+        live.identity.group_kind == _STATEFUL_SET
+        and manifest.instructions.recreate is Recreate.ORPHAN
+        and bool(spec.get("volumeClaimTemplates"))
+        and mapping(spec.get("updateStrategy")).get("type") != "OnDelete"
+    )
+
+
+def pod_to_replace(live: LiveObject, pods: Iterable[LiveObject], now: float) -> LiveObject | None:
+    """The first pod of a StatefulSet that lacks one of its volumes: its controller can't update the pod, and goes no
+    further. None while a pod before that one is not ready. `now` is in seconds since the epoch.
+    """
+    spec, name = _spec(live.body), live.identity.name
+    partition = mapping(mapping(spec.get("updateStrategy")).get("rollingUpdate")).get("partition") or 0
+    own = {pod.identity.name: pod for pod in pods if is_controlled_by(pod, live)}
+    first = mapping(spec.get("ordinals")).get("start") or 0
+    for ordinal in range(first, first + len(own)):
+        pod = own.get(f"{name}-{ordinal}")
+        if pod is None or pod.deleting:
+            return None
+        volumes = _spec(pod.body).get("volumes") or ()
+        claims = {each["name"]: mapping(each.get("persistentVolumeClaim")).get("claimName") for each in volumes}
+        if any(claims.get(each) != f"{each}-{pod.identity.name}" for each in _storage(spec)):
+            return pod if ordinal >= partition else None
+        if readiness(pod.body, now).state is not ReadinessState.CURRENT:
+            return None
+    return None
+
+
+def is_controlled_by(pod: LiveObject, owner: LiveObject) -> bool:
+    """Whether an object controls a pod."""
+    return any(each.controller and each.uid == owner.uid for each in pod.owner_references)
 
 
 # Rows of the tables in reconcile.decide.

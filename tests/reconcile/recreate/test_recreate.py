@@ -196,6 +196,43 @@ async def test_a_stateful_set_keeps_its_pods_with_orphan(desk: Desk, operate: Op
             assert uid(adopted) == before[name]
 
 
+def relabelled() -> Body:
+    """The selector and the pods of a StatefulSet that can't adopt those of `stateful_set`."""
+    return {"selector": {"matchLabels": {"app": "other"}}, "template": pods(app="other")}
+
+
+def with_cache() -> Body:
+    """The volumes and pods of a StatefulSet whose controller can't update the pods of `stateful_set`."""
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    template = pods(app="db")
+    template["spec"]["containers"][0]["volumeMounts"] = [{"name": "cache", "mountPath": "/cache"}]
+    return {"volumeClaimTemplates": [{"metadata": {"name": "cache"}, "spec": claim}], "template": template}
+
+
+@pytest.mark.parametrize(
+    "changed", [relabelled(), with_cache(), with_cache() | relabelled()], ids=["selector", "volumes", "both"]
+)
+async def test_pods_that_orphan_left_and_that_the_new_stateful_set_cannot_adopt_are_replaced(
+    desk: Desk, operate: Operate, boxes: Path, changed: Body
+) -> None:
+    async with operate():
+        await desk.apply(
+            manifest("v1", "Pod", **pods(app="db")) | {"metadata": {"name": "web-7", "labels": {"app": "x"}}}
+        )
+        await desk.apply_until_ready(box(stateful_set("Orphan")))
+        old = await desk.read("statefulsets.apps", "web")
+        names = ("web-0", "web-1")
+        before = {name: uid(await desk.read("pods", name)) for name in names}
+        await desk.apply(box(stateful_set("Orphan", **changed)))
+        new = await desk.until("statefulsets.apps", "web", other_than(old))
+        await desk.ready(BOXES, "box")
+        for name in names:
+            replaced = await desk.until("pods", name, owned_by(new))
+            assert uid(replaced) != before[name]
+        stranger = await desk.read("pods", "web-7")
+        assert stranger["metadata"]["labels"] == {"app": "x"}
+
+
 def owned_by(owner: Body) -> Callable[[Body], bool]:
     return lambda body: any(each["uid"] == uid(owner) for each in body["metadata"].get("ownerReferences", ()))
 

@@ -22,6 +22,9 @@ from ssa_operator.reconcile.recreate.rules import (
     grown_templates,
     growths,
     is_refused_again,
+    labels_to_adopt,
+    may_replace_pods,
+    pod_to_replace,
     probe,
     propagation,
     reason_to_keep,
@@ -202,6 +205,82 @@ def test_volumes_do_not_grow_if_their_template_requests_no_more(storage: str) ->
     live = live_as("StatefulSet", "apps/v1", spec=stateful_set("1Gi")["spec"])
     assert grown_templates(made(stateful_set(storage)), live) == {}
     assert grown_templates(made(recreated()), child()) == {}
+
+
+SET = live_as("StatefulSet", "apps/v1", spec=stateful_set()["spec"])
+
+
+def left(ordinal: int, *, volume: bool = False, ready: bool = True, owner: str = "", **metadata: Any) -> LiveObject:
+    """A pod of SET, with its volume or without."""
+    name = f"settings-{ordinal}"
+    claims = [{"name": "data", "persistentVolumeClaim": {"claimName": f"data-{name}"}}] if volume else []
+    owners = [{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "settings", "uid": owner or SET.uid}]
+    return LiveObject.of(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": name,
+                "namespace": "default",
+                "uid": name,
+                "ownerReferences": [{**each, "controller": True} for each in owners],
+                **metadata,
+            },
+            "spec": {"volumes": claims},
+            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True" if ready else "False"}]},
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("pods", "spec", "replaced"),
+    [
+        ((left(1), left(0)), {}, "settings-0"),
+        ((left(0, volume=True), left(1)), {}, "settings-1"),
+        ((left(0, ready=False), left(1)), {}, "settings-0"),
+        ((left(0, volume=True, ready=False), left(1)), {}, None),
+        ((left(0, deletionTimestamp="2026-01-01T00:00:00Z"), left(1)), {}, None),
+        ((left(1),), {}, None),
+        ((left(0, owner="another"), left(1)), {}, None),
+        ((left(0, volume=True), left(1, volume=True)), {}, None),
+        ((left(0), left(1)), {"updateStrategy": {"rollingUpdate": {"partition": 1}}}, None),
+        ((left(3), left(2)), {"ordinals": {"start": 2}}, "settings-2"),
+        ((), {}, None),
+    ],
+)
+def test_the_pods_without_a_volume_are_replaced_one_after_another(
+    pods: tuple[LiveObject, ...], spec: dict[str, Any], replaced: str | None
+) -> None:
+    live = live_as("StatefulSet", "apps/v1", spec={**stateful_set()["spec"], **spec})
+    found = pod_to_replace(live, pods, 0.0)
+    assert (found.identity.name if found is not None else None) == replaced
+
+
+@pytest.mark.parametrize(
+    ("strategy", "spec", "may"),
+    [
+        ("Orphan", {}, True),
+        ("Background", {}, False),
+        ("Orphan", {"updateStrategy": {"type": "OnDelete"}}, False),
+        ("Orphan", {"volumeClaimTemplates": []}, False),
+    ],
+)
+def test_pods_are_replaced_only_with_orphan_and_unless_their_author_deletes_them(
+    strategy: str, spec: dict[str, Any], may: bool
+) -> None:
+    body = stateful_set(strategy=strategy, **spec)
+    assert may_replace_pods(made(body), live_as("StatefulSet", "apps/v1", spec=body["spec"])) == may
+
+
+def test_pods_get_labels_only_if_the_new_selector_does_not_match_them() -> None:
+    def labelled(strategy: str = "Orphan", **labels: str) -> dict[str, Any]:
+        template = {"metadata": {"labels": labels}}
+        return stateful_set(strategy=strategy, selector={"matchLabels": {"app": labels["app"]}}, template=template)
+
+    live = live_as("StatefulSet", "apps/v1", spec=labelled(app="a", old="1")["spec"])
+    assert labels_to_adopt(made(labelled(app="a", new="1")), live) == {}
+    assert labels_to_adopt(made(labelled(app="b", new="1")), live) == {"app": "b", "old": None, "new": "1"}
+    assert labels_to_adopt(made(labelled("Background", app="b")), live) == {}
 
 
 def test_a_deleted_object_is_recreated_and_the_step_says_why() -> None:
