@@ -11,7 +11,6 @@ of it. Of all changes near the first error it takes one that leaves fewer errors
 
 from __future__ import annotations
 
-import copy
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,13 +18,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from ssa_operator.objects.json_schema import Schema
-from ssa_operator.objects.source_location import FieldPath
+from ssa_operator.objects.json_schema import RULES, Schema, fields, part_schema, schema_at
+from ssa_operator.objects.source_location import FieldPath, value_at, with_value
 from ssa_operator.schema.crd_schema import object_schema
 from ssa_operator.schema.field_errors import ErrorType, FieldError
 from ssa_operator.schema.new_object import BLOCKING, RULES_NOT_CHECKED, new_object
 from ssa_operator.schema.pattern_text import matching_texts
-from ssa_operator.schema.samples import TEXTS, Sampler, UnknownValueError, kind_of
+from ssa_operator.schema.samples import TEXTS, Sampler, UnknownValueError, kind_of, left_out
 from ssa_operator.schema.schema_validation import validate
 
 _LIMIT = 4
@@ -62,7 +61,7 @@ def sample_object(
     """
     spec, known = definition["spec"], object_schema(definition, version)
     schema = known or {"type": "object"}
-    properties = {key: each for key, each in (schema.get("properties") or {}).items() if key not in _NOT_SAMPLED}
+    properties = {key: each for key, each in fields(schema).items() if key not in _NOT_SAMPLED}
     is_open = known is None or known.get("x-kubernetes-preserve-unknown-fields")
     required = [name for name in schema.get("required") or () if name not in _NOT_SAMPLED]
     if "spec" in properties:
@@ -117,9 +116,7 @@ class _Repair:
         """The error of a missing field, with the API server's words for a value of its type in place of "required"."""
         if error.type is not ErrorType.REQUIRED:
             return error
-        schema = self._schema
-        for part in error.path:
-            schema = _inner(schema, part)
+        schema = schema_at(self._schema, error.path) or {}
         tried = TEXTS[0] if kind_of(schema) == "string" else 1
         return next(iter(validate(schema, tried, error.path).errors), error)
 
@@ -161,7 +158,7 @@ class _Repair:
     def _changes_at(self, body: dict[str, Any], path: FieldPath) -> Iterator[dict[str, Any]]:
         schema, texts = self._schema, list(_literals(self._schema))
         for part in path:
-            schema = _inner(schema, part)
+            schema = part_schema(schema, part) or {}
             texts += _literals(schema)
         if not path or path[0] == "metadata":
             for text in texts:
@@ -169,7 +166,7 @@ class _Repair:
                     yield {**body, "metadata": {**body["metadata"], "name": name}}
             if path:
                 return
-        for inner, value in self._values(schema, _value_at(body, path), path, texts, 0):
+        for inner, value in self._values(schema, value_at(body, path), path, texts, 0):
             changed = _changed(body, inner, value)
             if changed is not None:
                 yield changed
@@ -197,8 +194,8 @@ class _Repair:
     def _fields(
         self, schema: Schema, present: Mapping[str, Any], path: FieldPath, texts: Sequence[str], depth: int
     ) -> Iterator[tuple[FieldPath, Any]]:
-        properties, required = schema.get("properties") or {}, schema.get("required") or ()
-        known = {key: each for key, each in properties.items() if path or key not in _NOT_SAMPLED}
+        required = schema.get("required") or ()
+        known = {key: each for key, each in fields(schema).items() if path or key not in _NOT_SAMPLED}
         for key, each in known.items():
             if key not in present:
                 yield from (((*path, key), found) for found in self._some(each, key, texts))
@@ -247,40 +244,15 @@ def _score(errors: Sequence[FieldError]) -> tuple[int, int]:
 
 def _literals(schema: Schema) -> Iterator[str]:
     """The texts in the rules of a schema."""
-    for rule in schema.get("x-kubernetes-validations") or ():
+    for rule in schema.get(RULES) or ():
         for found in _LITERAL.finditer(str(rule.get("rule"))):
             yield (found[1] or found[2]).replace("\\\\", "\\")
 
 
-def _inner(schema: Schema, part: str | int) -> Schema:
-    """The schema of a field or of an item."""
-    if isinstance(part, int):
-        found = schema.get("items")
-    else:
-        found = (schema.get("properties") or {}).get(part, schema.get("additionalProperties"))
-    return found if isinstance(found, Mapping) else {}
-
-
-def _value_at(body: Any, path: FieldPath) -> Any:
-    for part in path:
-        try:
-            body = body[part]
-        except (KeyError, IndexError, TypeError):
-            return None
-    return body
-
-
 def _changed(body: dict[str, Any], path: FieldPath, value: Any) -> dict[str, Any] | None:
-    """A copy of an object with another value of a field; None if there is nothing to change."""
-    if not path:
-        return None
-    found = copy.deepcopy(body)
-    around: Any = _value_at(found, path[:-1])
-    last: Any = path[-1]
+    """An object with another value of a field; None if there is nothing to change."""
+    around, last = value_at(body, path[:-1]), path[-1] if path else None
     if isinstance(around, dict) and value is _GONE:
-        around.pop(last, None)
-    elif isinstance(around, dict) or (isinstance(around, list) and isinstance(last, int) and last < len(around)):
-        around[last] = copy.deepcopy(value)
-    else:
-        return None
-    return found
+        return dict(left_out(body, path))
+    is_item = isinstance(around, list) and isinstance(last, int) and last < len(around)
+    return dict(with_value(body, path, value)) if path and (isinstance(around, dict) or is_item) else None

@@ -17,8 +17,8 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ssa_operator.objects.json_schema import Schema
-from ssa_operator.objects.source_location import FieldPath
+from ssa_operator.objects.json_schema import Schema, fields
+from ssa_operator.objects.source_location import FieldPath, value_at, with_value
 from ssa_operator.schema.pattern_text import matching_texts
 from ssa_operator.schema.schema_validation import validate
 
@@ -44,6 +44,14 @@ def smallest_number(schema: Schema) -> Any:
     """The smallest number that a schema allows, 0 if it names none."""
     minimum = schema.get("minimum", 0 if schema.get("maximum", 0) >= 0 else schema["maximum"])
     return minimum + bool(schema.get("exclusiveMinimum"))
+
+
+def left_out(body: Mapping[str, Any], path: FieldPath) -> Any:
+    """An object without a field that it has."""
+    around = value_at(body, path[:-1])
+    if isinstance(around, list):
+        return with_value(body, path[:-1], [item for at, item in enumerate(around) if at != path[-1]])
+    return with_value(body, path[:-1], {key: each for key, each in around.items() if key != path[-1]})
 
 
 def fits(text: str, schema: Schema) -> bool:
@@ -143,7 +151,7 @@ class Sampler(Struct, frozen=True, kw_only=True):
         return self._fields(schema, name, nth, path)
 
     def _fields(self, schema: Schema, name: str, nth: int, path: FieldPath) -> dict[str, Any]:
-        properties, required = schema.get("properties") or {}, schema.get("required") or ()
+        properties, required = fields(schema), schema.get("required") or ()
         additional = schema.get("additionalProperties")
         found: dict[str, Any] = {}
         if schema.get("x-kubernetes-embedded-resource"):
@@ -235,7 +243,7 @@ def _branches(schema: Schema) -> Iterator[Schema]:
             found = _merged(found, inner)
         others = {name for options in choices for each in options for name in each.get("required") or ()}
         unwanted = others - set(found.get("required") or ())
-        properties = found.get("properties") or {}
+        properties = fields(found)
         yield {**found, "properties": {name: each for name, each in properties.items() if name not in unwanted}}
 
 
@@ -244,8 +252,8 @@ def _merged(schema: Schema, other: Schema) -> dict[str, Any]:
     found = {**schema, **{key: value for key, value in other.items() if key not in ("properties", "required", "not")}}
     if isinstance(schema.get("items"), Mapping) and isinstance(other.get("items"), Mapping):
         found["items"] = _merged(schema["items"], other["items"])
-    properties = dict(schema.get("properties") or {})
-    for name, each in (other.get("properties") or {}).items():
+    properties = dict(fields(schema))
+    for name, each in fields(other).items():
         properties[name] = _merged(properties[name], each) if name in properties else each
     if properties:
         found["properties"] = properties

@@ -21,7 +21,8 @@ from ssa_operator.objects.json_schema import Schema
 from ssa_operator.objects.source_location import FieldPath, field_text
 from ssa_operator.schema.samples import TEXTS, Sampler, UnknownValueError, fits, smallest_number
 from ssa_operator.schema.string_formats import go_pattern
-from ssa_operator.schema.variants import SPECIAL, risky_values
+from ssa_operator.schema.variants import SPECIAL
+from tests.exploration.risky_values import risky_values
 
 T = TypeVar("T")
 

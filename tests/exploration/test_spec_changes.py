@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ssa_operator.schema.crd_schema import object_schema
 from ssa_operator.schema.new_object import new_object
-from ssa_operator.schema.variants import risky_values
+from tests.exploration.risky_values import risky_values
 from tests.exploration.spec_changes import (
     REMOVED,
     SMALL,
