@@ -29,8 +29,7 @@ from ssa_operator.rendering.jinja.templates import CONVERT
 from ssa_operator.rendering.values.line_marks import StaticText
 from ssa_operator.rendering.yaml.documents import parse
 from ssa_operator.rendering.yaml.nodes import DocumentError, SlotValues, find_location
-from ssa_operator.schema.crd_schema import version_priority
-from ssa_operator.schema.crd_versions import Way, needed_conversions, stored_version
+from ssa_operator.schema.crd_schema import Way, needed_conversions, stored_version, version_priority
 
 
 class DefinitionError(ValueError):

@@ -44,8 +44,7 @@ from ssa_operator.operator.crd_files import (
     read_version,
     schema_files,
 )
-from ssa_operator.schema.crd_schema import unreported
-from ssa_operator.schema.crd_versions import needed_conversions, stored_version
+from ssa_operator.schema.crd_schema import needed_conversions, stored_version, unreported
 
 if TYPE_CHECKING:
     from ssa_operator.operator.stored_objects import DataLoss

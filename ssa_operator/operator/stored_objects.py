@@ -30,8 +30,7 @@ from ssa_operator.objects.source_location import FieldPath, field_text, value_at
 from ssa_operator.operator.conversion.rules import Converter
 from ssa_operator.reconcile.long_steps import LongSteps
 from ssa_operator.schema.crd_changes import crd_changes
-from ssa_operator.schema.crd_schema import object_schema
-from ssa_operator.schema.crd_versions import needed_conversions, stored_version
+from ssa_operator.schema.crd_schema import needed_conversions, object_schema, stored_version
 from ssa_operator.schema.field_errors import OMITTED
 from ssa_operator.schema.new_object import new_object, prune
 

@@ -34,7 +34,7 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.reconcile.apply_once import is_done
 from ssa_operator.reconcile.impersonation import AccountView
-from ssa_operator.schema.optional_fields import is_optional
+from ssa_operator.schema.data import is_optional
 
 
 class ParentView(Struct, frozen=True, kw_only=True, dict=True):

@@ -1,6 +1,8 @@
-"""Reads the schemas of a CRD: fits a status to them, and reports the fields that they exclude.
+"""Reads the versions of a CRD and their schemas: fits a status to them, and reports the fields that they exclude.
 
 Promises:
+- Objects need a conversion between the stored version and each other one whose schema differs by more than
+  descriptions.
 - A field that the schema doesn't declare, or declares with another type, is left out of the status, because the API
   server refuses a strict apply of an undeclared field.
 - Nothing is left out if the schema preserves unknown fields, or is unknown.
@@ -10,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from ssa_operator.objects.json_schema import PRESERVED, Schema, fields, schema_at
 from ssa_operator.objects.source_location import FieldPath
@@ -211,3 +213,40 @@ def version_priority(version: str) -> tuple[int, int, int, str]:
         return (0, 0, 0, version)
     stage = {"alpha": 1, "beta": 2, None: 3}[match[2]]
     return (stage, int(match[1]), int(match[3] or 0), version)
+
+
+Way: TypeAlias = tuple[str, str]
+"""The version that a conversion reads, and the one that it renders."""
+
+
+def stored_version(definition: Mapping[str, Any]) -> str:
+    """The version in which the objects of a CRD are stored."""
+    return next(str(each["name"]) for each in definition["spec"]["versions"] if each.get("storage"))
+
+
+def needed_conversions(definition: Mapping[str, Any]) -> list[Way]:
+    """The ways that the objects of a CRD need."""
+    versions = [str(each["name"]) for each in definition["spec"]["versions"]]
+    if len(versions) < 2:
+        return []
+    stored = stored_version(definition)
+    schema = without_descriptions(object_schema(definition, stored))
+    others = [
+        each for each in versions if each != stored and without_descriptions(object_schema(definition, each)) != schema
+    ]
+    return [way for other in others for way in ((other, stored), (stored, other))]
+
+
+def without_descriptions(schema: Any) -> Any:
+    """A schema without what makes no difference to objects."""
+    if isinstance(schema, Mapping):
+        return {
+            name: {field: without_descriptions(each) for field, each in part.items()}
+            if name == "properties"
+            else part
+            if name in ("default", "enum")
+            else without_descriptions(part)
+            for name, part in schema.items()
+            if name != "description" or not isinstance(part, str)
+        }
+    return [without_descriptions(each) for each in schema] if isinstance(schema, list) else schema

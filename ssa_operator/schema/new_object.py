@@ -38,25 +38,11 @@ from ssa_operator.schema.schema_validation import validate, validate_lists
 
 _OWN_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
 
-METADATA_FIELDS = frozenset(
-    {
-        "annotations",
-        "creationTimestamp",
-        "deletionGracePeriodSeconds",
-        "deletionTimestamp",
-        "finalizers",
-        "generateName",
-        "generation",
-        "labels",
-        "managedFields",
-        "name",
-        "namespace",
-        "ownerReferences",
-        "resourceVersion",
-        "selfLink",
-        "uid",
-    }
-)
+METADATA_FIELDS = frozenset({
+    "annotations", "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "finalizers", "generateName",
+    "generation", "labels", "managedFields", "name", "namespace", "ownerReferences", "resourceVersion", "selfLink",
+    "uid",
+})  # fmt: skip
 """The fields of ObjectMeta."""
 
 _OWNER_FIELDS = frozenset({"apiVersion", "blockOwnerDeletion", "controller", "kind", "name", "uid"})

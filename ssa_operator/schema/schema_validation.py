@@ -11,6 +11,7 @@ JSON Schema's: null, nullable, int-or-string, formats and the words of the error
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -281,43 +282,30 @@ def _out_of_range(schema: Schema, value: Any, what: str, path: FieldPath) -> Fie
 def _of_number(schema: Schema, value: Any, path: FieldPath) -> SchemaResult:
     result = SchemaResult(matches=1)
     result.add(_out_of_range(schema, value, "Checked", path))
-    for key, what, rule in _NUMBER_RULES:
+    for key, what, exclusive, strict_words, fits, words in _NUMBER_RULES:
         bound = schema.get(key)
         if bound is None:
             continue
         out_of_range = _out_of_range(schema, bound, what, path)
         result.add(out_of_range)
         native = out_of_range is None and isinstance(value, int)
-        words = rule(schema, value, int(bound) if native else bound)
-        if words:
-            result.add(error_at(path, value, f"{_name(path)} in body {words}"))
+        limit, is_strict = int(bound) if native else bound, bool(exclusive and schema.get(exclusive))
+        if not fits(value, limit) or (is_strict and value == limit):
+            should = f"should be {strict_words if is_strict else words} {number_text(limit)}"
+            result.add(error_at(path, value, f"{_name(path)} in body {should}"))
     return result
 
 
-def _multiple(_schema: Schema, value: Any, factor: Any) -> str:
+def _is_multiple(value: Any, factor: Any) -> bool:
     if isinstance(value, int) and isinstance(factor, int):
-        whole = factor > 0 and value % factor == 0
-    else:
-        whole = factor > 0 and (value / factor).is_integer()
-    return "" if whole else f"should be a multiple of {number_text(factor)}"
+        return factor > 0 and value % factor == 0
+    return bool(factor > 0 and (value / factor).is_integer())
 
 
-def _maximum(schema: Schema, value: Any, bound: Any) -> str:
-    if schema.get("exclusiveMaximum"):
-        return "" if value < bound else f"should be less than {number_text(bound)}"
-    return "" if value <= bound else f"should be less than or equal to {number_text(bound)}"
-
-
-def _minimum(schema: Schema, value: Any, bound: Any) -> str:
-    if schema.get("exclusiveMinimum"):
-        return "" if value > bound else f"should be greater than {number_text(bound)}"
-    return "" if value >= bound else f"should be greater than or equal to {number_text(bound)}"
-
-
-_NUMBER_RULES: Sequence[tuple[str, str, Callable[[Schema, Any, Any], str]]] = (
-    ("multipleOf", "MultipleOf", _multiple),
-    ("minimum", "Minimum boundary", _minimum),
-    ("maximum", "Maximum boundary", _maximum),
+_NUMBER_RULES: Sequence[tuple[str, str, str, str, Callable[[Any, Any], bool], str]] = (
+    ("multipleOf", "MultipleOf", "", "", _is_multiple, "a multiple of"),
+    ("minimum", "Minimum boundary", "exclusiveMinimum", "greater than", operator.ge, "greater than or equal to"),
+    ("maximum", "Maximum boundary", "exclusiveMaximum", "less than", operator.le, "less than or equal to"),
 )
 
 

@@ -24,7 +24,7 @@ from ssa_operator.objects.render_result import RenderProblem
 from ssa_operator.objects.source_location import location_data
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.rendering.folder.loaded_folders import Folder
-from ssa_operator.schema.sample_objects import sample_object
+from ssa_operator.schema.samples import sample_object
 from ssa_operator.tools.graph.drawn_graph import rendered_graph
 from ssa_operator.tools.offline.offline_cluster import OFFLINE_UID
 from ssa_operator.web.shown_text import DiffLine, differences, is_hidden, shown_lines

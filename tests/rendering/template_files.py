@@ -28,7 +28,7 @@ from ssa_operator.objects.render_result import Document, Rendered, StatusFields
 from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.rendering.jinja.templates import Templates
 from ssa_operator.rendering.render import render, render_status, render_traced
-from ssa_operator.schema.optional_fields import is_optional
+from ssa_operator.schema.data import is_optional
 
 FOLDER = "echoes.example.com"
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ssa_operator.objects.render_result import Rendered
-from ssa_operator.schema.optional_fields import is_optional
+from ssa_operator.schema.data import is_optional
 from tests.rendering.template_files import FakeClusterView, live, manifest, render_with
 
 HEAD = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n"

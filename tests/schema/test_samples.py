@@ -13,8 +13,7 @@ from ssa_operator.schema.crd_validation import validate_crd
 from ssa_operator.schema.field_errors import error_field
 from ssa_operator.schema.new_object import new_object
 from ssa_operator.schema.pattern_text import matching_texts
-from ssa_operator.schema.sample_objects import sample_object
-from ssa_operator.schema.samples import Sampler, UnknownValueError
+from ssa_operator.schema.samples import Sampler, UnknownValueError, sample_object
 from ssa_operator.schema.string_formats import go_pattern
 from tests.schema.crd_shapes import OPEN_SHAPES, SHAPES, fields, items, shape, version
 

@@ -11,7 +11,7 @@ from ssa_operator.operator.conversion.rules import Body, Converter, version_of
 from ssa_operator.rendering.conversions import render_conversion
 from ssa_operator.rendering.folder.loaded_folders import Folder, load_all
 from ssa_operator.rendering.jinja.templates import Templates
-from ssa_operator.schema.crd_versions import needed_conversions
+from ssa_operator.schema.crd_schema import needed_conversions
 
 
 def converter(templates: Templates, definition: Mapping[str, Any], key: bytes = b"") -> Converter:

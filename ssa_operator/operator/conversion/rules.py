@@ -46,8 +46,7 @@ from ssa_operator.operator.conversion.unconverted import (
     put_back,
     without_field,
 )
-from ssa_operator.schema.crd_schema import has_status, object_schema
-from ssa_operator.schema.crd_versions import stored_version
+from ssa_operator.schema.crd_schema import has_status, object_schema, stored_version
 from ssa_operator.schema.field_errors import ErrorType
 from ssa_operator.schema.new_object import defaulted, new_object, prune, whole_numbers
 from ssa_operator.schema.operator_fields import RESERVED

@@ -56,7 +56,7 @@ from ssa_operator.operator.webhooks.shared_certificate import KeptCertificate, W
 from ssa_operator.reconcile.render_turns import SLOW
 from ssa_operator.rendering.jinja.templates import Templates
 from ssa_operator.rendering.values import limits
-from ssa_operator.schema.crd_versions import needed_conversions
+from ssa_operator.schema.crd_schema import needed_conversions
 
 log = logging.getLogger("ssa_operator")
 

@@ -29,7 +29,6 @@ from ssa_operator.schema.cel.values import (
     NONE,
     UINT_LIMIT,
     Duration,
-    EqualItems,
     EvaluationError,
     NoSuchOverloadError,
     Optional,
@@ -37,6 +36,7 @@ from ssa_operator.schema.cel.values import (
     TypedList,
     UncheckedError,
     compare,
+    distinct,
     equal,
     is_list,
     is_map,
@@ -420,12 +420,6 @@ def _flatten(items: Any, depth: int = 1) -> list[Any]:
     return found
 
 
-@typed(_LIST)
-def _distinct(items: Any) -> list[Any]:
-    known = EqualItems()
-    return [each for each in items if known.add(each)]
-
-
 @typed(int)
 def _range(count: int) -> list[int]:
     if count > 10**6:
@@ -523,7 +517,7 @@ METHODS: Mapping[str, Function] = {
     **LIBRARY_METHODS,
     "charAt": _char_at,
     "contains": typed(str, str)(lambda text, part: part in text),
-    "distinct": _distinct,
+    "distinct": typed(_LIST)(distinct),
     "endsWith": typed(str, str)(lambda text, part: text.endswith(part)),
     "first": typed(_LIST)(lambda items: Optional(next(iter(items)), True) if len(items) else NONE),
     "flatten": _flatten,

@@ -393,23 +393,16 @@ def compare(left: Any, right: Any) -> int:
     return int(left > right) - int(left < right)
 
 
-class EqualItems:
-    """Items, to be added and found."""
-
-    __slots__ = ("_items",)
-
-    def __init__(self, items: Iterable[Any] = ()) -> None:
-        self._items: dict[Hashable, list[Any]] = {}
-        for item in items:
-            self.add(item)
-
-    def add(self, item: Any) -> bool:
-        """Add an item unless there is an equal one. Returns whether there was none."""
-        known = self._items.setdefault(_shared(item), [])
-        if any(equal(item, each) for each in known):
-            return False
-        known.append(item)
-        return True
+def distinct(items: Iterable[Any]) -> list[Any]:
+    """The items without those that are equal to one before."""
+    found: list[Any] = []
+    known: dict[Hashable, list[Any]] = {}
+    for item in items:
+        alike = known.setdefault(_shared(item), [])
+        if not any(equal(item, each) for each in alike):
+            alike.append(item)
+            found.append(item)
+    return found
 
 
 def _shared(value: Any) -> Hashable:

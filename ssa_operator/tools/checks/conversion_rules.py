@@ -31,14 +31,12 @@ from ssa_operator.rendering.conversions import conversion_document
 from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.rendering.jinja.expansion import Expansion, ExpansionError
 from ssa_operator.rendering.jinja.templates import Templates
-from ssa_operator.schema.crd_schema import object_schema
-from ssa_operator.schema.crd_versions import Way, needed_conversions, stored_version
+from ssa_operator.schema.crd_schema import Way, needed_conversions, object_schema, stored_version
 from ssa_operator.schema.field_errors import OMITTED, FieldError
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.schema.new_object import new_object, prune
 from ssa_operator.schema.operator_fields import RESERVED
-from ssa_operator.schema.sample_objects import sample_object
-from ssa_operator.schema.samples import Sampler, UnknownValueError, kind_of
+from ssa_operator.schema.samples import Sampler, UnknownValueError, kind_of, sample_object
 from ssa_operator.tools.checks.checked_project import CheckedProject
 from ssa_operator.tools.checks.field_rules import FolderFields, check_fields
 from ssa_operator.tools.findings.findings import Finding

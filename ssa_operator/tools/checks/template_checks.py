@@ -40,7 +40,7 @@ from ssa_operator.rendering.folder.loaded_folders import Folder, no_folder_messa
 from ssa_operator.rendering.jinja.templates import SHARED
 from ssa_operator.schema.crd_schema import object_schema, status_schema
 from ssa_operator.schema.kubernetes_schemas import has_types
-from ssa_operator.schema.sample_objects import sample_object
+from ssa_operator.schema.samples import sample_object
 from ssa_operator.schema.variants import Variant, variants
 from ssa_operator.tools.checks.checked_project import CheckedProject
 from ssa_operator.tools.checks.child_rules import ChildNames

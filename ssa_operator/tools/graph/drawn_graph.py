@@ -45,7 +45,7 @@ from ssa_operator.rendering.folder.object_files import SUFFIXES
 from ssa_operator.rendering.jinja.templates import Templates
 from ssa_operator.rendering.render import render, render_traced
 from ssa_operator.schema.crd_schema import version_priority
-from ssa_operator.schema.sample_objects import sample_object
+from ssa_operator.schema.samples import sample_object
 from ssa_operator.tools import printing
 from ssa_operator.tools.command_target import ObjectReference, full_names, matching_resources, nearest, only_resource
 from ssa_operator.tools.offline.offline_cluster import created_parent

@@ -62,8 +62,8 @@ from ssa_operator.rendering.determinism import verified
 from ssa_operator.rendering.folder.contained_files import write_output
 from ssa_operator.rendering.folder.loaded_folders import Folder, load_all
 from ssa_operator.rendering.render import render
+from ssa_operator.schema.data import is_optional
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
-from ssa_operator.schema.optional_fields import is_optional
 from ssa_operator.tools.plan import previews
 from ssa_operator.tools.plan.changes import ParentChanges, parent_changes
 from ssa_operator.tools.plan.plan_summary import PlanSummary
