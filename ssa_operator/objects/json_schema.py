@@ -51,6 +51,15 @@ def schema_parts(schema: Schema) -> Iterator[tuple[FieldPath, Schema]]:
             yield (name,), schema[name]
 
 
+def all_schemas(
+    schema: Schema, at: FieldPath = (), field: FieldPath = ()
+) -> Iterator[tuple[FieldPath, FieldPath, Schema]]:
+    """A schema and all in it, each with its path in the schema and with the field that it is of (`*` for any key)."""
+    yield at, field, schema
+    for part, inner in schema_parts(schema):
+        yield from all_schemas(inner, (*at, *part), (*field, part[1] if len(part) > 1 else "*"))
+
+
 def value_parts(schema: Schema, value: Any) -> Iterator[tuple[str | int, Schema, Any]]:
     """The fields, keys and items of a value that have a schema, each with its name or position."""
     entries = (

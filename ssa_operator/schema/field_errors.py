@@ -112,6 +112,10 @@ class Place(Struct, frozen=True):
             return self.item(part)
         return self.field(part) if part in fields(schema) else self.key(part)
 
+    def error(self, kind: ErrorType, value: Any = "", detail: str = "") -> FieldError:
+        """The error of it."""
+        return FieldError(path=self.path, field=str(self), type=kind, value=value, detail=detail)
+
     def __str__(self) -> str:
         return self.text or NO_FIELD
 

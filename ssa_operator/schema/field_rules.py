@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import ipaddress
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -32,6 +31,7 @@ from ssa_operator.schema.metadata_validation import (
     segment_faults,
     subdomain_faults,
 )
+from ssa_operator.schema.string_formats import is_ip
 
 Rule: TypeAlias = Callable[[Any, FieldPath], Iterator[FieldError]]
 """Takes a value and its path, and gives its errors."""
@@ -170,15 +170,13 @@ def _pattern(name: str) -> Callable[[str], list[str]]:
     return lambda text: [] if re.fullmatch(pattern, text, re.ASCII | re.DOTALL) else [words]
 
 
-def _is_address(text: str) -> bool:
-    try:
-        return "%" not in text and bool(ipaddress.ip_address(text))
-    except ValueError:
-        return False
+def _ip(text: str) -> list[str]:
+    known = is_ip(text, leading_zeros=False)
+    return [] if known else ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"]
 
 
 def _host(host: str) -> list[str]:
-    if _is_address(host):
+    if is_ip(host, leading_zeros=False):
         return ["must be a DNS name, not an IP address"]
     if "*" in host and not host.startswith("*."):
         return ["a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain"]
@@ -194,7 +192,9 @@ _TEXTS: Mapping[str, Callable[[str], list[str]]] = {
     "key": key_faults,
     "labelValue": label_value_faults,
     "host": _host,
-    "ip": lambda text: [] if _is_address(text) else ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"],
+    "ip": lambda text: (
+        [] if is_ip(text, leading_zeros=False) else ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"]
+    ),
 }
 
 

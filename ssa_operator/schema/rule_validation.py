@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ssa_operator.objects.json_schema import RULES, Schema, fields, part_schema, schema_parts
-from ssa_operator.objects.source_location import FieldPath, parse_field
+from ssa_operator.objects.source_location import parse_field
 from ssa_operator.schema.cel.evaluation import evaluate
 from ssa_operator.schema.cel.syntax import CELSyntaxError, Expression, names, parse
 from ssa_operator.schema.cel.values import (
@@ -77,11 +77,10 @@ def _evaluate(rule: Mapping[str, Any], schema: Schema, value: Any, place: Place,
         return
     except NoSuchOverloadError as error:
         words = f"'{error}': call arguments did not match a supported operator, function or macro signature for rule: "
-        result.errors.append(_error(place.path, str(place), ErrorType.INVALID, kind, f"{words}{shown}"))
+        result.errors.append(place.error(ErrorType.INVALID, kind, f"{words}{shown}"))
         return
     except EvaluationError as error:
-        words = f"{error} evaluating rule: {shown}"
-        result.errors.append(_error(place.path, str(place), ErrorType.INVALID, kind, words))
+        result.errors.append(place.error(ErrorType.INVALID, kind, f"{error} evaluating rule: {shown}"))
         return
     detail = _message(rule, variables) or str(rule.get("message") or "").strip() or f"failed rule: {text}"
     result.errors.append(_failed(rule, schema, value, place, detail))
@@ -94,7 +93,7 @@ def _failed(rule: Mapping[str, Any], schema: Schema, value: Any, place: Place, d
         # The API server writes a key of a map after a dot here, too.
         place = Place((*place.path, *below.path), f"{place.text}.{below.text}".removeprefix("."))
     shown = OMITTED if schema.get("type") in ("object", "array") else value
-    return _error(place.path, str(place), error_type, shown, "" if error_type is ErrorType.DUPLICATE else detail)
+    return place.error(error_type, shown, "" if error_type is ErrorType.DUPLICATE else detail)
 
 
 def _field_below(text: str, schema: Schema) -> Place:
@@ -118,7 +117,3 @@ def _message(rule: Mapping[str, Any], variables: Mapping[str, Any]) -> str | Non
         return None
     text = found.strip() if isinstance(found, str) else ""
     return None if len(text.encode()) > _MESSAGE_LIMIT or "\n" in text else text
-
-
-def _error(path: FieldPath, name: str, kind: ErrorType, value: Any, detail: str) -> FieldError:
-    return FieldError(path=path, field=name, type=kind, value=value, detail=detail)

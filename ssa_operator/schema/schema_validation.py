@@ -19,7 +19,7 @@ from typing import Any
 from ssa_operator.objects.json_schema import Schema, fields
 from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.schema.field_errors import (
-    NO_FIELD,
+    OMITTED,
     ErrorType,
     FieldError,
     Place,
@@ -86,7 +86,7 @@ def validate_lists(schema: Schema, value: Any) -> list[FieldError]:
     for inner, item, place in walk(schema, value):
         list_type = inner.get("x-kubernetes-list-type") if isinstance(item, (list, tuple)) else None
         if list_type == "set":
-            errors += [_duplicate(place.item(at), item[at]) for at in _repeated(item)]
+            errors += [place.item(at).error(ErrorType.DUPLICATE, item[at]) for at in _repeated(item)]
         elif list_type == "map":
             errors += _of_list_map(inner, item, place)
     return errors
@@ -95,13 +95,13 @@ def validate_lists(schema: Schema, value: Any) -> list[FieldError]:
 def _of_list_map(schema: Schema, value: Sequence[Any], place: Place) -> Iterator[FieldError]:
     for position, item in enumerate(value):
         if item is not None and not isinstance(item, Mapping):
-            at, words = place.item(position), "must be an object for an array of list-type map"
-            yield FieldError(path=at.path, field=str(at), type=ErrorType.INVALID, value=item, detail=words)
+            words = "must be an object for an array of list-type map"
+            yield place.item(position).error(ErrorType.INVALID, item, words)
             return
     names = schema.get("x-kubernetes-list-map-keys") or ()
     keys = [{name: item[name] for name in names if name in item} if item else {} for item in value]
     for repeated in _repeated(keys):
-        yield _duplicate(place.item(repeated), keys[repeated])
+        yield place.item(repeated).error(ErrorType.DUPLICATE, keys[repeated])
 
 
 def _repeated(items: Sequence[Any]) -> Iterator[int]:
@@ -112,10 +112,6 @@ def _repeated(items: Sequence[Any]) -> Iterator[int]:
         counts[key] = counts.get(key, 0) + 1
         if counts[key] == 2:
             yield position
-
-
-def _duplicate(place: Place, value: Any) -> FieldError:
-    return FieldError(path=place.path, field=str(place), type=ErrorType.DUPLICATE, value=value)
 
 
 def _one(error: FieldError | None) -> SchemaResult:
@@ -129,7 +125,7 @@ def _name(path: FieldPath) -> str:
 
 def _general(path: FieldPath, detail: str) -> FieldError:
     """An error whose field the API server names in the text only."""
-    return FieldError(path=path, field=NO_FIELD, type=ErrorType.INVALID, value="", detail=detail)
+    return Place(path).error(ErrorType.INVALID, "", detail)
 
 
 # ---- types
@@ -369,8 +365,7 @@ def _of_object(schema: Schema, value: Any, path: FieldPath) -> SchemaResult:
             result.add(error_at(path, key, f"{_name(path)}.{key} in body is a forbidden property"))
     for key in schema.get("required") or ():
         if key not in value:
-            inner = (*path, key)
-            result.add(FieldError(path=inner, field=error_field(inner), type=ErrorType.REQUIRED))
+            result.add(error_at((*path, key), OMITTED, kind=ErrorType.REQUIRED))
     return result
 
 

@@ -119,12 +119,12 @@ def _without_leading_zeros(text: str) -> str:
 _ADDRESS_LIMIT = 256
 
 
-def is_ip(text: str) -> bool:
+def is_ip(text: str, *, leading_zeros: bool = True) -> bool:
     """Whether the text is an IPv4 or IPv6 address without a zone."""
     if len(text) > _ADDRESS_LIMIT:
         return False
     try:
-        ipaddress.ip_address(_without_leading_zeros(text))
+        ipaddress.ip_address(_without_leading_zeros(text) if leading_zeros else text)
     except ValueError:
         return False
     return "%" not in text

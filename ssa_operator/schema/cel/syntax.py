@@ -64,12 +64,16 @@ class Expression(Struct, frozen=True):
     """The receiver of a call, or the operand of a select or index."""
 
 
+def parts_of(node: Expression) -> Iterator[Expression]:
+    """An expression and all in it."""
+    yield node
+    for part in (*node.parts, *((node.target,) if node.target else ())):
+        yield from parts_of(part)
+
+
 def names(node: Expression) -> Iterator[str]:
     """All names of variables in an expression."""
-    if node.kind == "name":
-        yield node.value
-    for part in (*node.parts, *((node.target,) if node.target else ())):
-        yield from names(part)
+    return (part.value for part in parts_of(node) if part.kind == "name")
 
 
 _TOKEN = re.compile(

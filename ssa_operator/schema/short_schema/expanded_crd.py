@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from ssa_operator.objects.json_schema import Schema
 from ssa_operator.objects.messages import did_you_mean
 from ssa_operator.objects.source_location import FieldPath, field_text
-from ssa_operator.schema.cel.syntax import CELSyntaxError, Expression, names, parse, unescaped
+from ssa_operator.schema.cel.syntax import CELSyntaxError, Expression, names, parse, parts_of, unescaped
 from ssa_operator.schema.crd_validation import SCOPES, validate_crd
 from ssa_operator.schema.new_object import defaulted
 from ssa_operator.schema.operator_fields import COLUMNS, RESERVED, spec_fields, status_fields
@@ -298,7 +298,7 @@ def _declared(schema: Schema, parts: list[str], above: str) -> tuple[Schema | No
 
 def _fault(node: Expression, spec: Schema) -> str:
     """Why a rule on the spec doesn't compile, '' if no reason is known."""
-    inner = [*_all(node)]
+    inner = [*parts_of(node)]
     bound = {
         part.value
         for each in inner
@@ -316,12 +316,6 @@ def _fault(node: Expression, spec: Schema) -> str:
             if fault:
                 return f"names a field that is not there: {fault}"
     return ""
-
-
-def _all(node: Expression) -> Iterator[Expression]:
-    yield node
-    for part in (*node.parts, *((node.target,) if node.target else ())):
-        yield from _all(part)
 
 
 def _chain(node: Expression) -> tuple[str, ...]:

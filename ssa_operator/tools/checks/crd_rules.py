@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ssa_operator.objects.json_schema import PRESERVED, fields, schema_at, schema_parts
+from ssa_operator.objects.json_schema import PRESERVED, Schema, all_schemas, fields, schema_at
 from ssa_operator.objects.messages import near_names
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import FieldPath, field_text
@@ -90,7 +90,7 @@ def accepts_no_object(definition: Mapping[str, Any]) -> bool:
         for version in definition["spec"].get("versions", ())
         if version.get("served")
     ]
-    wrong = (each is None or any(_untyped(each, ())) or any(_never_set(each, (), ())) for each in schemas)
+    wrong = (each is None or any(_untyped(each)) or any(_never_set(each, ())) for each in schemas)
     return any(wrong) or bool(validate_crd(definition))
 
 
@@ -101,25 +101,20 @@ def _not_structural(definition: Document, path: FieldPath, version: Mapping[str,
         yield Finding(code="crd-refused", message=message, location=definition.location_of(path))
         return
     root: FieldPath = (*path, "schema", "openAPIV3Schema")
-    for field, at in _untyped(schema, ()):
+    for field, at in _untyped(schema):
         message = f"{_name(definition)}: {field_text(field) or 'the object'} has no type in {version['name']}"
         yield Finding(code="crd-refused", message=message, location=definition.location_of((*root, *at)))
 
 
-def _untyped(schema: Mapping[str, Any], at: FieldPath, field: FieldPath = ()) -> Iterator[tuple[FieldPath, FieldPath]]:
+def _untyped(schema: Schema) -> Iterator[tuple[FieldPath, FieldPath]]:
     """The fields without a type, each with the place of its schema.
 
     The rules are those of a structural schema:
     https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema
     """
-    if (
-        not any(schema.get(each) for each in ("type", "$ref"))
-        and not schema.get("x-kubernetes-int-or-string")
-        and not schema.get(PRESERVED)
-    ):
-        yield field, at
-    for part, inner in schema_parts(schema):
-        yield from _untyped(inner, (*at, *part), (*field, part[1] if len(part) > 1 else "*"))
+    for at, field, each in all_schemas(schema):
+        if not any(each.get(name) for name in ("type", "$ref", "x-kubernetes-int-or-string", PRESERVED)):
+            yield field, at
 
 
 def _without_report(definition: Document, path: FieldPath, version: Mapping[str, Any]) -> Iterable[Finding]:
@@ -146,7 +141,7 @@ def _condition_list_type(definition: Document, path: FieldPath, version: Mapping
 
 def _undeclared_required(definition: Document, path: FieldPath, version: Mapping[str, Any]) -> Iterable[Finding]:
     schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
-    for at, field, siblings in _never_set(schema, (*path, "schema", "openAPIV3Schema"), ()):
+    for at, field, siblings in _never_set(schema, (*path, "schema", "openAPIV3Schema")):
         near = near_names(str(field[-1]), siblings)
         yield Finding(
             code="crd-refused",
@@ -156,18 +151,15 @@ def _undeclared_required(definition: Document, path: FieldPath, version: Mapping
         )
 
 
-def _never_set(
-    schema: Mapping[str, Any], at: FieldPath, field: FieldPath
-) -> Iterator[tuple[FieldPath, FieldPath, Sequence[str]]]:
+def _never_set(schema: Schema, root: FieldPath) -> Iterator[tuple[FieldPath, FieldPath, Sequence[str]]]:
     """The required fields that are pruned: the place in the CRD, the field, and those that are declared beside it."""
-    # The API server looks at the required fields of objects only.
-    if schema.get("type") == "object" and not schema.get("additionalProperties") and not schema.get(PRESERVED):
-        for position, name in enumerate(schema.get("required") or ()):
-            # Those of the object itself are there, and those of embedded resources, too.
-            if name not in fields(schema) and field and not schema.get("x-kubernetes-embedded-resource"):
-                yield (*at, "required", position), (*field, name), list(fields(schema))
-    for part, inner in schema_parts(schema):
-        yield from _never_set(inner, (*at, *part), (*field, part[1] if len(part) > 1 else "*"))
+    for at, field, each in all_schemas(schema, root):
+        # The API server looks at the required fields of objects only. Those of the object itself are there, and those
+        # of embedded resources, too.
+        is_open = any(each.get(name) for name in ("additionalProperties", PRESERVED, "x-kubernetes-embedded-resource"))
+        for position, name in enumerate(each.get("required") or ()):
+            if each.get("type") == "object" and not is_open and field and name not in fields(each):
+                yield (*at, "required", position), (*field, name), list(fields(each))
 
 
 def _without_printer_columns(definition: Document, path: FieldPath, version: Mapping[str, Any]) -> Iterable[Finding]:

@@ -17,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ssa_operator.objects.annotations import PREFIX
+from ssa_operator.objects.json_schema import all_schemas
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.objects.template_contents import PossibleField
@@ -283,16 +284,9 @@ def _declared_at(document: Document, number: int) -> tuple[int, tuple[str, ...]]
     for position, version in enumerate(document.body["spec"].get("versions", ())):
         root = ("spec", "versions", position, "schema", "openAPIV3Schema")
         schema = value_of(version, "schema", "openAPIV3Schema") or {}
-        stack: list[tuple[tuple[str, ...], FieldPath, object]] = [((), root, schema)]
-        while stack:
-            names, path, node = stack.pop()
+        for path, names, _ in all_schemas(schema, root) if isinstance(schema, dict) else ():
             if names and document.location_of(path).line == number:
-                return position, names
-            properties = value_of(node, "properties")
-            for name, each in properties.items() if isinstance(properties, dict) else ():
-                stack.append(((*names, name), (*path, "properties", name), each))
-            nested = ((key, value_of(node, key)) for key in ("items", "additionalProperties"))
-            stack += [(names, (*path, key), each) for key, each in nested if isinstance(each, dict)]
+                return position, tuple(str(each) for each in names if each != "*")
     return 0, ()
 
 
