@@ -34,7 +34,7 @@ from ssa_operator.reconcile.parent_records.requests import read_again, save_pare
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.render_turns import let_renders_wait
 from ssa_operator.reconcile.shared_ownership import leave_patch
-from ssa_operator.reconcile.status.events import children_orphaned
+from ssa_operator.reconcile.status.events import Event
 from ssa_operator.reconcile.status.report import Report
 
 
@@ -63,7 +63,8 @@ async def leave_children(reconcile: Reconcile) -> Report:
     and CredentialsError.
     """
     let_renders_wait()
-    reconcile.cluster.recorder.emit(reconcile.parent.live, (children_orphaned(CHILDREN_STAY),))
+    event = Event(reason="ChildrenOrphaned", action="Delete", note=CHILDREN_STAY)
+    reconcile.cluster.recorder.emit(reconcile.parent.live, (event,))
     reconcile.causes |= Cause.STATUS_OVERDUE  # there is no later time to write it
     try:
         return await _report_children_stay(reconcile)

@@ -105,22 +105,6 @@ def newly_kept(before: Report | None, report: Report) -> list[tuple[Child, str]]
     ]
 
 
-def status_refused(error: str) -> Event:
-    """The Event for a status that the API server refuses. The status itself can't report that."""
-    note = f"the status can't be written: {error}"
-    return Event(reason="StatusRefused", action="WriteStatus", note=note, warning=True)
-
-
-def children_orphaned(sentence: str) -> Event:
-    """The Event for a parent that is being deleted without its children."""
-    return Event(reason="ChildrenOrphaned", action="Delete", note=sentence)
-
-
-def status_undeclared(sentence: str) -> Event:
-    """The Event for a parent whose CRD doesn't declare the fields that the operator reports in the status."""
-    return Event(reason="StatusNotDeclared", action="WriteStatus", note=sentence)
-
-
 def event_body(event: Event, regarding: LiveObject, instance: str, now: float) -> dict[str, Any]:
     """The Event object; `instance` names the process, `now` is in seconds since the epoch."""
     namespace = regarding.identity.namespace or "default"

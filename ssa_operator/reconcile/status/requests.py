@@ -44,7 +44,7 @@ from ssa_operator.reconcile.shards.other_shards import REMEMBERED_SECONDS
 from ssa_operator.reconcile.status.author_status import AuthorStatus, undeclared_fields
 from ssa_operator.reconcile.status.child_status import kept_text
 from ssa_operator.reconcile.status.conditions import fitting, truncate
-from ssa_operator.reconcile.status.events import events, newly_kept, reported_verdict, status_refused, status_undeclared
+from ssa_operator.reconcile.status.events import Event, events, newly_kept, reported_verdict
 from ssa_operator.reconcile.status.report import Report, due_at, with_remark
 from ssa_operator.reconcile.status.status_history import (
     StatusHistory,
@@ -219,7 +219,9 @@ async def write_status(reconcile: Reconcile) -> None:
             known = reconcile.state.status.truncation
             left = truncate(status, known, parent.live, reconcile.now()) if error.too_large else None
             if error.terminal and not error.not_found and not (left and parent.shows_conditions):
-                reconcile.cluster.recorder.emit(parent.live, (status_refused(str(error)),))
+                # The status itself can't report that.
+                event = _status_event("StatusRefused", f"the status can't be written: {error}")
+                reconcile.cluster.recorder.emit(parent.live, (event,))
             if left is None:
                 raise
             log.warning("%s: the status is written without a part of it: %s", reconcile.key, error)
@@ -276,12 +278,16 @@ def emit_events(reconcile: Reconcile, report: Report) -> Report:
     for outcome, why in newly_kept(before, report):
         log.warning("%s: %s: %s", reconcile.key, outcome.identity, kept_text(why))
     if before is None and parent.unreported:
-        new = (status_undeclared(parent.unreported), *new)
+        new = (_status_event("StatusNotDeclared", parent.unreported), *new)
     reconcile.cluster.recorder.emit(parent.live, new)
     status = encoded_once(report.status, written.desired if written is not None else None)
     kept = replace(report, status=status, author_status=_NO_STATUS, rendered_status=_NO_FIELDS)
     _remember(reconcile, report=kept)
     return kept
+
+
+def _status_event(reason: str, note: str) -> Event:
+    return Event(reason=reason, action="WriteStatus", note=note, warning=True)
 
 
 _NO_STATUS, _NO_FIELDS = AuthorStatus(), StatusFields()

@@ -64,9 +64,25 @@ class StatusHistory(Struct, frozen=True, kw_only=True):
 
 
 def observe_status(history: StatusHistory, parent: LiveObject, now: float, policy: ConflictPolicy) -> StatusHistory:
-    """The history with the foreign changes that the live parent shows."""
-    conflict = update_status_history(history.conflict, history.written, parent, now, policy)
+    """The history with the foreign change of the status that the live parent shows."""
+    written, conflict = history.written, history.conflict
+    if conflict is not None and not is_relevant(conflict, now, policy):
+        conflict = None
+    is_reverted = conflict is None or conflict.reverted_at is not None
+    if written is not None and is_reverted and _is_overwritten(written, parent):
+        found = find_field_changes(written.parent.own_entry("status"), written.parent, parent, "status")
+        # Changes of a status count together, whichever of its fields they are about.
+        whole = ForeignChange(tuple(replace(change, fields=()) for change in found))
+        conflict = with_foreign_change(conflict, b"status", whole, now, policy)
     return replace(history, conflict=conflict, observed_at=now)
+
+
+def _is_overwritten(written: WrittenStatus, parent: LiveObject) -> bool:
+    before = written.parent
+    if parent is before or parent.body.get("status") == before.body.get("status"):
+        return False
+    # If the API server stores it in another form, the difference does not come from another writer.
+    return differs(parent, written.desired) and not differs(before, written.desired)
 
 
 def after_match(history: StatusHistory, status: Mapping[str, Any], live: LiveObject, now: float) -> StatusHistory:
@@ -105,32 +121,6 @@ class WrittenStatus(Struct, frozen=True):
     """What it wanted."""
     parent: LiveObject
     """The parent with it."""
-
-
-def update_status_history(
-    history: ConflictHistory | None,
-    written: WrittenStatus | None,
-    parent: LiveObject,
-    now: float,
-    conflict_policy: ConflictPolicy,
-) -> ConflictHistory | None:
-    """The history of foreign changes of the parent's status, with the one that `parent` shows; None without any."""
-    if history is not None and not is_relevant(history, now, conflict_policy):
-        history = None
-    if written is None or (history is not None and history.reverted_at is None):
-        return history
-    before = written.parent
-    if parent is before:
-        return history
-    if parent.body.get("status") == before.body.get("status") or not differs(parent, written.desired):
-        return history
-    if differs(before, written.desired):
-        # The API server stores the written status in another form, so the difference does not come from another writer.
-        return history
-    found = find_field_changes(before.own_entry("status"), before, parent, "status")
-    # Changes of a status count together, whichever of its fields they are about.
-    whole = ForeignChange(tuple(replace(change, fields=()) for change in found))
-    return with_foreign_change(history, b"status", whole, now, conflict_policy)
 
 
 def conflict_message(history: ConflictHistory | None) -> str | None:
