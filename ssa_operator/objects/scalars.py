@@ -55,6 +55,16 @@ def seconds_of(value: object) -> float | None:
     return None if moment is None else moment.timestamp()
 
 
+def timestamp(seconds: float) -> str:
+    """A moment (seconds since the epoch) as Kubernetes' metav1.Time writes it."""
+    return f"{datetime.fromtimestamp(int(seconds), UTC).replace(tzinfo=None).isoformat()}Z"
+
+
+def micro_time(seconds: float) -> str:
+    """A moment (seconds since the epoch) as metav1.MicroTime, which always has six digits after the point."""
+    return f"{datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+
+
 _UNITS = {
     "ns": 1e-9,
     "us": 1e-6,

@@ -20,7 +20,6 @@ import mmap
 import os
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -30,6 +29,7 @@ from msgspec.structs import replace
 
 from ssa_operator.informers.parents import ParentKey
 from ssa_operator.kube.clock import SYSTEM, Clock
+from ssa_operator.objects.scalars import timestamp
 from ssa_operator.operator.metrics import Metrics
 
 log = logging.getLogger("ssa_operator")
@@ -85,10 +85,10 @@ def due_at(suspect: Suspect, version: Version, now: float) -> float:
 
 def suspicion(suspect: Suspect) -> str:
     """Why the parent is not ready, and what to do."""
-    last = datetime.fromtimestamp(int(suspect.at), UTC).replace(tzinfo=None).isoformat()
+    last = timestamp(suspect.at)
     times = "once" if suspect.attempts == 1 else f"{suspect.attempts} times"
     return (
-        f"the operator died while it reconciled this parent and no other ({times}, last at {last}Z), so it is "
+        f"the operator died while it reconciled this parent and no other ({times}, last at {last}), so it is "
         "reconciled after all others, alone, and with growing pauses; change its spec or its templates, and it is "
         "tried at once"
     )

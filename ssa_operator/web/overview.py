@@ -23,10 +23,10 @@ from prometheus_client.metrics import MetricWrapperBase
 from ssa_operator import __version__
 from ssa_operator.kube.watch.reflector import Reflector, ReflectorState
 from ssa_operator.objects.render_result import RenderProblem
+from ssa_operator.objects.scalars import timestamp
 from ssa_operator.objects.source_location import location_data
 from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator import Operator
-from ssa_operator.reconcile.status.conditions import timestamp
 from ssa_operator.web.event_stream import pause_after
 from ssa_operator.web.parent_rows import Filter, ParentRow, ParentRows
 from ssa_operator.web.rollout_page import RolloutLine, rollout_line

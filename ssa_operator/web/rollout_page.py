@@ -16,6 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.objects.rollout_settings import RolloutSettings
+from ssa_operator.objects.scalars import timestamp
 from ssa_operator.operator.rollouts.folder_rollout import FolderRollout
 from ssa_operator.operator.rollouts.revisions import RevisionResult, StoredRevision
 from ssa_operator.operator.rollouts.rules import (
@@ -28,7 +29,6 @@ from ssa_operator.operator.rollouts.rules import (
     undo_target,
     waves_ahead,
 )
-from ssa_operator.reconcile.status.conditions import timestamp
 from ssa_operator.rendering.folder.loaded_folders import FolderInputs
 from ssa_operator.tools.rollouts.stored_rollouts import RolloutStatus, phase_of, status_of, wave_of
 from ssa_operator.tools.tree.tree_view import READY, UNKNOWN

@@ -14,13 +14,13 @@ Promises (client-go's, tools/leaderelection):
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime
 from enum import Enum
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ssa_operator.objects.lease import Lease
+from ssa_operator.objects.scalars import micro_time
 
 JITTER_FACTOR = 1.2
 """A candidate that waits for the Lease reads it after the retry period and up to this many times the retry period more,
@@ -186,8 +186,3 @@ def next_attempt(election: Election, now: float, chance: float, *, failed: bool 
     pause = period * (1 + JITTER_FACTOR * chance)
     left = election.held_until - now
     return pause if failed or left <= 0 else min(pause, left)
-
-
-def micro_time(wall_clock: float) -> str:
-    """A moment, in seconds since 1970, as Kubernetes' MicroTime."""
-    return datetime.fromtimestamp(wall_clock, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

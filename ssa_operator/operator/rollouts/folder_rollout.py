@@ -38,6 +38,7 @@ from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import RenderProblem
 from ssa_operator.objects.rollout_settings import RolloutSettings
+from ssa_operator.objects.scalars import timestamp
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.rollouts.members import reconciled_member, recorded_member, stored_member
 from ssa_operator.operator.rollouts.memory import NO_PROGRESS, Progress
@@ -69,7 +70,6 @@ from ssa_operator.operator.rollouts.rules import (
 from ssa_operator.operator.rollouts.windows import next_opening
 from ssa_operator.reconcile.parent_records.rules import NO_REVISION
 from ssa_operator.reconcile.parent_state import Parents
-from ssa_operator.reconcile.status.conditions import timestamp
 from ssa_operator.reconcile.status.event_requests import Recorder
 from ssa_operator.reconcile.status.events import Event
 from ssa_operator.rendering.folder.loaded_folders import Folder, load_inputs

@@ -14,7 +14,6 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import Struct
@@ -23,6 +22,7 @@ from msgspec.structs import replace
 from ssa_operator.objects.json_codec import encode, mapping
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import bounded
+from ssa_operator.objects.scalars import timestamp
 from ssa_operator.reconcile.status.author_status import OPERATOR_TYPES, AuthorStatus, ConditionType
 from ssa_operator.reconcile.status.child_status import ChildStatus
 from ssa_operator.reconcile.status.verdict import Verdict
@@ -103,11 +103,6 @@ def live_condition(parent: LiveObject, kind: str) -> Mapping[str, Any] | None:
         if isinstance(condition, Mapping) and condition.get("type") == kind:
             return condition
     return None
-
-
-def timestamp(seconds: float) -> str:
-    """A moment (seconds since the epoch) as Kubernetes' metav1.Time writes it."""
-    return f"{datetime.fromtimestamp(int(seconds), UTC).replace(tzinfo=None).isoformat()}Z"
 
 
 class Truncation(Struct, frozen=True, kw_only=True):

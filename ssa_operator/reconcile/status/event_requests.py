@@ -32,8 +32,9 @@ from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.kube.clock import SYSTEM, Clock
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.scalars import micro_time
 from ssa_operator.reconcile.retries import RateLimit
-from ssa_operator.reconcile.status.events import Event, event_body, micro_time
+from ssa_operator.reconcile.status.events import Event, event_body
 
 log = logging.getLogger("ssa_operator")
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import Struct
@@ -21,6 +20,7 @@ from msgspec.structs import replace
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import MANAGER, LiveObject
 from ssa_operator.objects.render_result import TemplateWarning
+from ssa_operator.objects.scalars import micro_time
 from ssa_operator.reconcile.child import Child, Result
 from ssa_operator.reconcile.status.child_status import kept_text
 from ssa_operator.reconcile.status.conditions import live_condition
@@ -137,12 +137,6 @@ def reference(live: LiveObject) -> dict[str, str]:
         "uid": live.uid,
     }
     return {key: value for key, value in found.items() if value}
-
-
-def micro_time(seconds: float) -> str:
-    """A moment (seconds since the epoch) as metav1.MicroTime, which always has six digits after the point."""
-    moment = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
-    return f"{moment.isoformat(timespec='microseconds')}Z"
 
 
 def bounded_note(note: str) -> str:

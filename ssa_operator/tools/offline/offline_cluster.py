@@ -30,6 +30,7 @@ from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.manifest import ManifestError, fold_string_data, group_kind
 from ssa_operator.objects.messages import near_names
 from ssa_operator.objects.render_result import Document, Rendered, RenderProblem, StatusFields
+from ssa_operator.objects.scalars import timestamp
 from ssa_operator.objects.secret_fields import is_secret
 from ssa_operator.objects.source_location import FieldPath, SourceLocation
 from ssa_operator.operator.preview import Planned, plan_observed, stored_parent
@@ -39,7 +40,6 @@ from ssa_operator.reconcile.object_claims import objects_applied
 from ssa_operator.reconcile.observe import make_observed
 from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents
 from ssa_operator.reconcile.parent_records.rules import identity_key
-from ssa_operator.reconcile.status.conditions import timestamp
 from ssa_operator.reconcile.watched_children import named_objects, rendered_kinds
 from ssa_operator.rendering.determinism import verified
 from ssa_operator.rendering.folder.loaded_folders import Folder, Sources

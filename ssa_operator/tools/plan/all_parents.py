@@ -37,6 +37,7 @@ from ssa_operator.objects.label_selectors import Requirement
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import counted
 from ssa_operator.objects.render_result import Rendered
+from ssa_operator.objects.scalars import timestamp
 from ssa_operator.objects.secret_fields import is_secret
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.preview import Planned, Preview, plan_observed, stored_parent
@@ -56,7 +57,6 @@ from ssa_operator.reconcile.replicas.requests import scale_paths
 from ssa_operator.reconcile.replicas.rules import ScalePaths
 from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT, HiddenPaths, fields_of_child, hidden_in_live
 from ssa_operator.reconcile.secrets.redacted_report import secrets_of
-from ssa_operator.reconcile.status.conditions import timestamp
 from ssa_operator.reconcile.watched_children import named_objects, rendered_kinds
 from ssa_operator.rendering.determinism import verified
 from ssa_operator.rendering.folder.contained_files import write_output

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ssa_operator.objects.lease import Lease
+from ssa_operator.objects.scalars import micro_time
 from ssa_operator.operator.leadership.rules import (
     JITTER_FACTOR,
     Election,
     LeaseAction,
     LeaseTiming,
     decide,
-    micro_time,
     next_attempt,
     observe,
     stepped_down,

@@ -17,6 +17,7 @@ from ssa_operator.kube.api.errors import ApiError, ErrorStatus
 from ssa_operator.kube.api.request import Request
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import StatusFields
+from ssa_operator.objects.scalars import micro_time
 from ssa_operator.objects.secret_fields import ParentSecrets, SecretFields
 from ssa_operator.reconcile.child import Action, Child, FailureReason, Result
 from ssa_operator.reconcile.field_conflicts.history import ConflictingChange, ForeignChange
@@ -30,7 +31,7 @@ from ssa_operator.reconcile.status.event_requests import (
     SERIES_FINISH_TIME,
     Recorder,
 )
-from ssa_operator.reconcile.status.events import NOTE_LIMIT, Event, bounded_note, event_body, events, micro_time
+from ssa_operator.reconcile.status.events import NOTE_LIMIT, Event, bounded_note, event_body, events
 from ssa_operator.reconcile.status.report import Report, make_report
 from tests.kube.fakes import StillClock
 from tests.objects.example_objects import child, config_map, observed, parent, rendered
