@@ -147,7 +147,7 @@ def secret_search(cluster: Cluster) -> Iterator[SecretSearch]:
     assert not found, "\n".join(found)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def kubectl(cluster: Cluster) -> Kubectl:
     """kubectl as the cluster's administrator. It blocks: tests with something in their loop call it in a thread."""
     program = Path(sys.executable).parent / "kubectl"

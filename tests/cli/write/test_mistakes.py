@@ -7,6 +7,7 @@ file and the line, what is wrong, and what to write.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +17,10 @@ from typer.testing import CliRunner
 from ssa_operator.cli.main import application_of
 from ssa_operator.cli.write.check import check
 from ssa_operator.operator.process.streams import CommandError
+from tests.conftest import Kubectl
 from tests.packaging.checkout import ROOT
+
+pytestmark = pytest.mark.cluster
 
 CRD = """\
 apiVersion: apiextensions.k8s.io/v1
@@ -178,6 +182,15 @@ class Mistake(NamedTuple):
     words: tuple[str, ...]
     findings: int = 1
     """How many findings there are; one, unless the mistake is in two places."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def running_cluster(kubectl: Kubectl) -> Iterator[None]:
+    """A local cluster runs and has the project's CRD, so that a `check` needs no API server of its own."""
+    kubectl("apply", "--server-side", "--filename=-", input=CRD)
+    kubectl("wait", "--for=condition=Established", "crd/sites.example.com")
+    yield
+    kubectl("delete", "crd/sites.example.com")
 
 
 def first_lines(folder: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
