@@ -8,6 +8,7 @@ Promises:
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from msgspec import Struct, field
 
 from ssa_operator.informers.parents import Parent, ParentInformer
 from ssa_operator.informers.watch_scopes import ChildScope
+from ssa_operator.objects.compression import decompress
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.json_codec import NOTHING
 from ssa_operator.objects.live_object import LiveObject
@@ -23,7 +25,6 @@ from ssa_operator.reconcile.child_memory import ChildMemories
 from ssa_operator.reconcile.observed import RenderHistory
 from ssa_operator.reconcile.parent_records.lost_records import NO_NOTICE, RecordsNotice, RecordTexts
 from ssa_operator.reconcile.parent_records.rules import AppliedRecord
-from ssa_operator.reconcile.resync.repeatable import RepeatableApply
 from ssa_operator.reconcile.retries import Retries
 from ssa_operator.reconcile.status.status_history import StatusHistory
 
@@ -79,6 +80,23 @@ class ResyncInputs(Struct, frozen=True, kw_only=True):
     children: tuple[LiveObject, ...]
     """Each child, as the cache has it."""
     kinds: KindInputs
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RepeatableApply:
+    """An apply that changed nothing."""
+
+    identity: Identity
+    version: str
+    """The version in which the object is applied, without the group."""
+    compressed: bytes = dataclasses.field(repr=False)
+    """The request's body, compressed by the example."""
+    example: bytes | None = dataclasses.field(repr=False)
+
+    @property
+    def encoded(self) -> bytes:
+        """The request's body."""
+        return decompress(self.compressed, self.example)
 
 
 class RepeatableResync(Struct, frozen=True, kw_only=True):

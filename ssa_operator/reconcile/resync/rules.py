@@ -131,25 +131,20 @@ def needs_no_apply(observed: Observed, step: Child) -> Child | None:
 
 def is_applied(observed: Observed, step: Child) -> Child:
     """Any other child is applied."""
-    return step.applied(_why_applied(observed, step))
-
-
-def _why_applied(observed: Observed, step: Child) -> str:
     record, live = step.memory.applied, step.present
-    if record is None:
-        if not live.owned_fields():
-            return "exists already and is adopted"
-        return (
-            "was not applied in the last reconcile"
-            if observed.reconciled_before
-            else "was not applied by this process yet"
-        )
-    if record.uid != live.uid:
-        return "was replaced"
-    if record.digest != step.wanted.digest:
-        return "its manifest changed"
-    if step.foreign_change is not None:
-        return step.foreign_change.text(confidential=observed.confidential)
-    if record.own_entry != live.own_entry():
-        return "another client changed our fields"
-    return "this reconcile applies every manifest"
+    if record is None and not live.owned_fields():
+        why = "exists already and is adopted"
+    elif record is None:
+        known = observed.reconciled_before
+        why = "was not applied in the last reconcile" if known else "was not applied by this process yet"
+    elif record.uid != live.uid:
+        why = "was replaced"
+    elif record.digest != step.wanted.digest:
+        why = "its manifest changed"
+    elif step.foreign_change is not None:
+        why = step.foreign_change.text(confidential=observed.confidential)
+    elif record.own_entry != live.own_entry():
+        why = "another client changed our fields"
+    else:
+        why = "this reconcile applies every manifest"
+    return step.applied(why)

@@ -16,7 +16,7 @@ from ssa_operator.reconcile.child_memory import Recreation
 from ssa_operator.reconcile.field_conflicts.history import ConflictHistory, DatedChange, ForeignChange
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.plan import Plan, make_plan
-from ssa_operator.reconcile.resync.repeatable import repeatable_applies, repeatable_apply
+from ssa_operator.reconcile.resync.requests import repeatable_applies, repeatable_apply
 from ssa_operator.reconcile.resync.unchanged import apply_record
 from tests.objects.example_objects import child, config_map, config_map_identity, made, observed, rendered
 
