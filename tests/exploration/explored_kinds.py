@@ -23,7 +23,7 @@ from ssa_operator.objects.template_contents import TemplateContents
 from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.schema.crd_schema import object_schema
 from ssa_operator.schema.samples import sample_object
-from ssa_operator.tools.offline.template_folders import CRDKind, read_version
+from ssa_operator.tools.offline.project import CRDKind, read_version
 from tests.exploration.built_in_schemas import kind_schema
 
 _METADATA = ("labels", "annotations")

@@ -29,8 +29,8 @@ from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.rendering.possible_manifests import template_contents
 from ssa_operator.tools.cases.case_runs import CaseProject, Suite, suite_cases
 from ssa_operator.tools.cases.golden_cases import CASES, INVALID, read_case
-from ssa_operator.tools.offline.parent_documents import read_objects
-from ssa_operator.tools.offline.project_folders import examples_of
+from ssa_operator.tools.offline.documents import read_objects
+from ssa_operator.tools.offline.project import examples_of
 from tests.exploration.explored_kinds import ExploredKind, with_read_metadata, with_room_for_metadata
 from tests.exploration.explored_sequences import (
     PATTERN,

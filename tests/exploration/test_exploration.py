@@ -16,7 +16,7 @@ import yaml
 
 from ssa_operator.rendering.folder.loaded_folders import load
 from ssa_operator.rendering.possible_manifests import template_contents
-from ssa_operator.tools.offline.parent_documents import read_objects
+from ssa_operator.tools.offline.documents import read_objects
 from tests.cli.process import Command
 from tests.exploration.folder_exploration import looked_up_objects
 from tests.operator.harness import ECHOES, ROOT, Desk, map_template, only

@@ -52,8 +52,8 @@ def apply(
     """
     from ssa_operator.operator.process import connection
     from ssa_operator.tools.command_target import cluster_target
+    from ssa_operator.tools.offline.documents import given_files
     from ssa_operator.tools.offline.file_parents import FileApply
-    from ssa_operator.tools.offline.parent_documents import given_files
 
     check_folders(templates)
     given = given_files(files, filename, "name the parents to apply: FILE, or -f FILE")

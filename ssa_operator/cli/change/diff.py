@@ -63,7 +63,7 @@ def diff(
     from ssa_operator.operator.process import connection
     from ssa_operator.tools import printing
     from ssa_operator.tools.command_target import cluster_target
-    from ssa_operator.tools.offline.parent_documents import given_files
+    from ssa_operator.tools.offline.documents import given_files
     from ssa_operator.tools.plan.changes import changed_parents, changes_data, print_changes
     from ssa_operator.tools.rollouts.stored_rollouts import with_revision
 

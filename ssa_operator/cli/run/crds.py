@@ -228,7 +228,7 @@ def generate(templates: Templates = TEMPLATES, output: OutputOption = OutputForm
     from ssa_operator.operator.crd_files import schema_files
     from ssa_operator.rendering.folder.folder_settings import SCHEMA
     from ssa_operator.tools import printing
-    from ssa_operator.tools.offline.template_folders import read_crds
+    from ssa_operator.tools.offline.project import read_crds
 
     if output is OutputFormat.TABLE:
         raise CommandError("--output table can't show CRDs; choose yaml or json", code=2)
@@ -250,7 +250,7 @@ def _roots(filename: Sequence[str] | None, templates: Sequence[Path]) -> list[Pa
 def _load(crds: Sequence[Path], filename: Sequence[str] | None, templates: Sequence[Path]) -> list[Document]:
     """The CRDs of the files of -f, or else of the folders. Raises CommandError."""
     from ssa_operator.operator.crd_files import DefinitionError, load_crds, schema_files
-    from ssa_operator.tools.offline.parent_documents import given_files
+    from ssa_operator.tools.offline.documents import given_files
 
     if filename:
         paths = [STANDARD_INPUT if each == "-" else Path(each) for each in given_files((), filename, "")]

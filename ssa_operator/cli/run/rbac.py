@@ -21,7 +21,6 @@ from ssa_operator.cli.shared_options import (
 )
 from ssa_operator.operator.process.option_values import account_name, check_folders, installation_of, namespaces_of
 from ssa_operator.operator.process.streams import CommandError, OutputFormat
-from ssa_operator.tools.offline.project_folders import crds_of, examples_of
 
 LimitedNamespaces = Annotated[
     list[str] | None,
@@ -77,6 +76,7 @@ def rbac(
 ) -> None:
     """Print the permissions that the operator needs for these templates, as manifests. No cluster is needed."""
     from ssa_operator.tools.command_target import cluster_target
+    from ssa_operator.tools.offline.project import crds_of, examples_of
     from ssa_operator.tools.permissions import printed_permissions as printed
     from ssa_operator.tools.permissions.needed_permissions import Files, OperatorSettings
 

@@ -17,7 +17,6 @@ from ssa_operator.cli.shared_options import TEMPLATES, Context, CrdsOfTemplates,
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.option_values import check_folders, namespace_of
 from ssa_operator.operator.process.streams import CommandError
-from ssa_operator.tools.offline.project_folders import crds_of
 
 EXAMPLE = "ssa-operator capture echo/hello --case two-replicas"
 
@@ -39,6 +38,7 @@ def capture(
     from ssa_operator.tools.cases import captured_case
     from ssa_operator.tools.cases.golden_cases import CASES, check_cases_folder
     from ssa_operator.tools.command_target import cluster_target, parse_references
+    from ssa_operator.tools.offline.project import crds_of
 
     check_folders(templates)
     crd_folders = crds_of(templates, crds)

@@ -29,7 +29,6 @@ from ssa_operator.cli.shared_options import (
 from ssa_operator.objects.built_in_kinds import KUBERNETES_VERSION
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.option_values import check_folders, installation_of
-from ssa_operator.tools.offline.project_folders import checked_paths, crds_of, examples_of
 
 
 class CheckFormat(StrEnum):
@@ -89,6 +88,7 @@ def check(
     from ssa_operator.tools.checks.api_server import APIServer
     from ssa_operator.tools.findings.codes import Severity
     from ssa_operator.tools.findings.findings import write_findings, write_summary
+    from ssa_operator.tools.offline.project import checked_paths, crds_of, examples_of
     from ssa_operator.tools.schema_rules import target_schemas
 
     if explain:

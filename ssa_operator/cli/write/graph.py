@@ -28,7 +28,6 @@ from ssa_operator.cli.shared_options import (
 )
 from ssa_operator.operator.process.option_values import check_folders, installation_of, namespace_of
 from ssa_operator.operator.process.streams import CommandError
-from ssa_operator.tools.offline.project_folders import crds_of, examples_of
 
 
 class GraphFormat(StrEnum):
@@ -71,7 +70,8 @@ def graph(
     """
     from ssa_operator.tools.command_target import parse_reference
     from ssa_operator.tools.graph import drawn_graph
-    from ssa_operator.tools.offline.parent_documents import given_files
+    from ssa_operator.tools.offline.documents import given_files
+    from ssa_operator.tools.offline.project import crds_of, examples_of
 
     check_folders(templates)
     given = given_files(what, filename, "name what to draw: KIND, FILE, -f FILE, or KIND/NAME")

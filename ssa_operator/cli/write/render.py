@@ -35,7 +35,6 @@ from ssa_operator.cli.shared_options import (
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.option_values import check_folders, installation_of, namespace_of
 from ssa_operator.operator.process.streams import CommandError, OutputFormat
-from ssa_operator.tools.offline.project_folders import crds_of
 
 if TYPE_CHECKING:
     from ssa_operator.reconcile.child import Child
@@ -90,7 +89,8 @@ def render(
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Print the manifests of parents. Parents in files need no cluster without --live."""
-    from ssa_operator.tools.offline.parent_documents import are_files, given_files, read_parents
+    from ssa_operator.tools.offline.documents import are_files, given_files, read_parents
+    from ssa_operator.tools.offline.project import crds_of
 
     check_folders(templates)
     crd_folders = crds_of(templates, crds)

@@ -49,9 +49,8 @@ from ssa_operator.tools.cases.golden_cases import (
     read_case,
 )
 from ssa_operator.tools.offline.offline_cluster import OfflineCluster, OfflineParent, RefusedParentError, live_objects
-from ssa_operator.tools.offline.project_folders import crds_of
+from ssa_operator.tools.offline.project import CRDKind, cluster_scoped, crds_of, find_folder, read_crd_kinds
 from ssa_operator.tools.offline.rendered_parents import RenderedParents
-from ssa_operator.tools.offline.template_folders import CRDKind, cluster_scoped, find_folder, read_crd_kinds
 from ssa_operator.tools.printing import canonical_text
 
 

@@ -70,7 +70,7 @@ class CaseItem(pytest.Item):
 
     def _project(self, root: Path) -> CaseProject:
         from ssa_operator.tools.cases.case_runs import load_project
-        from ssa_operator.tools.offline.project_folders import crds_of
+        from ssa_operator.tools.offline.project import crds_of
 
         known = self.config.stash[_PROJECTS]
         if root not in known:

@@ -15,7 +15,7 @@ from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.tools.checks.crd_rules import accepts_no_object
 from ssa_operator.tools.checks.refusal_rules import AskedManifest, Refusal
 from ssa_operator.tools.checks.server_field_rules import scale_path
-from ssa_operator.tools.offline.template_folders import CRDKind
+from ssa_operator.tools.offline.project import CRDKind
 
 
 class CheckedProject(Struct, frozen=True, kw_only=True):

@@ -23,7 +23,7 @@ from ssa_operator.rendering.jinja.templates import CONVERT
 from ssa_operator.schema.crd_changes import crd_changes
 from ssa_operator.tools.findings.codes import REPLACED
 from ssa_operator.tools.findings.findings import Finding
-from ssa_operator.tools.offline.template_folders import read_crds
+from ssa_operator.tools.offline.project import read_crds
 
 
 def check_against(before: Iterable[Document], definitions: Sequence[Document]) -> list[Finding]:

@@ -22,7 +22,7 @@ from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.rendering.jinja.folder_files import FILES
 from ssa_operator.rendering.jinja.templates import CONVERT, MANIFESTS, STATUS, VALUES, is_manifest
 from ssa_operator.tools.findings.findings import Finding
-from ssa_operator.tools.offline.template_folders import possible_plurals
+from ssa_operator.tools.offline.project import possible_plurals
 
 _TEMPLATE_ENDINGS = frozenset({"gotmpl", "j2", "jinja", "jinja2", "json", "tmpl", "tpl", "yaml", "yml"})
 _EXPRESSION = re.compile(r"\{\{|\{%")

@@ -42,7 +42,7 @@ from ssa_operator.tools.checks.rollout_rules import unreported_revisions
 from ssa_operator.tools.checks.template_checks import check_templates
 from ssa_operator.tools.findings.codes import CODES, REPLACED
 from ssa_operator.tools.findings.findings import Finding
-from ssa_operator.tools.offline.template_folders import readable_crd_kinds
+from ssa_operator.tools.offline.project import readable_crd_kinds
 
 if TYPE_CHECKING:
     from ssa_operator.tools.findings.findings import Edit, Finding

@@ -75,7 +75,7 @@ from ssa_operator.tools.checks.text_checks import (
 from ssa_operator.tools.findings.codes import Severity
 from ssa_operator.tools.findings.findings import Finding
 from ssa_operator.tools.offline.offline_cluster import OfflineCluster, OfflineParent, RefusedParentError, created_parent
-from ssa_operator.tools.offline.template_folders import find_folder, read_version
+from ssa_operator.tools.offline.project import find_folder, read_version
 from ssa_operator.tools.schema_rules import check_schemas
 
 ROUNDS = 100

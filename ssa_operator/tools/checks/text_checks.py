@@ -28,7 +28,7 @@ from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.tools.checks.child_rules import check_child_fields
 from ssa_operator.tools.checks.field_rules import FolderFields, check_fields
 from ssa_operator.tools.findings.findings import Finding
-from ssa_operator.tools.offline.template_folders import CRDKind, read_version
+from ssa_operator.tools.offline.project import CRDKind, read_version
 
 _Kinds: TypeAlias = Mapping[GroupKind, CRDKind]
 _Trees: TypeAlias = Mapping[str, Mapping[str, nodes.Template]]

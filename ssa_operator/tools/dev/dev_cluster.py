@@ -57,7 +57,7 @@ from ssa_operator.rendering.folder.contained_files import yaml_files
 from ssa_operator.rendering.folder.folder_snapshot import files_state
 from ssa_operator.rendering.folder.hot_reload import changes
 from ssa_operator.rendering.folder.object_files import SUFFIXES, FileError, load_objects
-from ssa_operator.tools.offline.template_folders import possible_plurals
+from ssa_operator.tools.offline.project import possible_plurals
 
 
 @contextmanager

@@ -38,7 +38,7 @@ from ssa_operator.tools.editor.template_cursor import (
     word_around,
 )
 from ssa_operator.tools.editor.text_places import Span, Target, lines_of, whole_line
-from ssa_operator.tools.offline.template_folders import read_version
+from ssa_operator.tools.offline.project import read_version
 
 _DEPTH = 8
 _WORD_CHARACTERS = re.compile(r"[\w]+")

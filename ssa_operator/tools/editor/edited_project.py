@@ -25,8 +25,7 @@ from ssa_operator.schema.crd_schema import object_schema
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.tools.checks.project_checks import CheckedFiles
 from ssa_operator.tools.checks.refusal_rules import AskedManifest, Refusal
-from ssa_operator.tools.offline.project_folders import crds_of, examples_of
-from ssa_operator.tools.offline.template_folders import CRDKind, read_version, readable_crd_kinds
+from ssa_operator.tools.offline.project import CRDKind, crds_of, examples_of, read_version, readable_crd_kinds
 
 TEMPLATES = "templates"
 

@@ -48,9 +48,9 @@ from ssa_operator.schema.crd_schema import version_priority
 from ssa_operator.schema.samples import sample_object
 from ssa_operator.tools import printing
 from ssa_operator.tools.command_target import ObjectReference, full_names, matching_resources, nearest, only_resource
+from ssa_operator.tools.offline.documents import read_objects, read_parents
 from ssa_operator.tools.offline.offline_cluster import created_parent
-from ssa_operator.tools.offline.parent_documents import read_objects, read_parents
-from ssa_operator.tools.offline.template_folders import (
+from ssa_operator.tools.offline.project import (
     CRDKind,
     cluster_scoped,
     custom_kinds,

@@ -56,8 +56,14 @@ from ssa_operator.reconcile.secrets.redacted_report import redacted_error
 from ssa_operator.reconcile.status.report import Report
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.tools import printing
-from ssa_operator.tools.offline.parent_documents import check_namespaces, read_parents
-from ssa_operator.tools.offline.parent_files import apply_parent, folder_of, namespaces_of_documents, watched_namespaces
+from ssa_operator.tools.offline.documents import (
+    apply_parent,
+    check_namespaces,
+    folder_of,
+    namespaces_of_documents,
+    read_parents,
+    watched_namespaces,
+)
 from ssa_operator.tools.printing import fitting
 from ssa_operator.tools.tree.tree_view import lines, reported_entry
 

@@ -47,7 +47,7 @@ from ssa_operator.rendering.render import render, render_status
 from ssa_operator.schema.crd_schema import object_schema
 from ssa_operator.schema.data import is_optional
 from ssa_operator.schema.field_errors import error_field
-from ssa_operator.tools.offline.template_folders import CRDKind, as_served, cluster_scoped, custom_kinds, find_folder
+from ssa_operator.tools.offline.project import CRDKind, as_served, cluster_scoped, custom_kinds, find_folder
 
 OFFLINE_UID = "00000000-0000-0000-0000-000000000000"
 

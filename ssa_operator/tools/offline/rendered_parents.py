@@ -23,9 +23,9 @@ from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.reconcile.child import Action, Child
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.rendering.folder.loaded_folders import Sources
+from ssa_operator.tools.offline.documents import read_objects
 from ssa_operator.tools.offline.offline_cluster import OfflineCluster, RefusedParentError, ReturnedParent, live_objects
-from ssa_operator.tools.offline.parent_documents import read_objects
-from ssa_operator.tools.offline.template_folders import cluster_scoped, read_crd_kinds
+from ssa_operator.tools.offline.project import cluster_scoped, read_crd_kinds
 
 
 @dataclass(slots=True, kw_only=True)

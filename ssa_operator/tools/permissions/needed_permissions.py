@@ -48,7 +48,7 @@ from ssa_operator.rendering.possible_manifests import template_contents
 from ssa_operator.rendering.render import render, render_status
 from ssa_operator.schema.crd_schema import field_options
 from ssa_operator.tools.offline.offline_cluster import created_parent
-from ssa_operator.tools.offline.template_folders import (
+from ssa_operator.tools.offline.project import (
     CRDKind,
     cluster_scoped,
     custom_kinds,

@@ -53,8 +53,7 @@ from ssa_operator.reconcile.secrets.content_fields import (
     hidden_in_manifest,
 )
 from ssa_operator.reconcile.secrets.redacted_report import redacted_finalization, redacted_outcomes
-from ssa_operator.tools.offline.parent_documents import check_namespaces
-from ssa_operator.tools.offline.parent_files import FILE_MANAGER
+from ssa_operator.tools.offline.documents import FILE_MANAGER, check_namespaces
 from ssa_operator.tools.plan import previews
 from ssa_operator.tools.plan.previews import FilePreview, NamedParent, ParentArguments
 from ssa_operator.tools.printing import yaml_text

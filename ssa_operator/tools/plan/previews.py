@@ -35,8 +35,14 @@ from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.operator.shared_informers import ParentError, SharedInformers
 from ssa_operator.reconcile.parent_state import Parents, ParentState
 from ssa_operator.tools.command_target import ObjectReference, find_object, parse_references
-from ssa_operator.tools.offline.parent_documents import are_files, read_parents
-from ssa_operator.tools.offline.parent_files import apply_parent, folder_of, namespaces_of_documents, watched_namespaces
+from ssa_operator.tools.offline.documents import (
+    apply_parent,
+    are_files,
+    folder_of,
+    namespaces_of_documents,
+    read_parents,
+    watched_namespaces,
+)
 from ssa_operator.tools.offline.rendered_parents import RenderedParents
 
 

@@ -23,7 +23,7 @@ from ssa_operator.objects.annotations import LAST_APPLIED
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.manifest import MANAGED_BY_LABEL, POD_SPECS
 from ssa_operator.objects.source_location import value_at
-from ssa_operator.tools.offline.template_folders import cluster_scoped
+from ssa_operator.tools.offline.project import cluster_scoped
 from ssa_operator.tools.scaffold.helm_hooks import replace_hooks, without_event
 from ssa_operator.tools.scaffold.notes import Notes
 from ssa_operator.tools.scaffold.secret_values import DRAWN, GIVEN, is_drawable

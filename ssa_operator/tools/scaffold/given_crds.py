@@ -13,7 +13,7 @@ from typing import Any
 
 from ssa_operator.objects.built_in_kinds import BUILT_IN_KINDS
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.tools.offline.template_folders import cluster_scoped
+from ssa_operator.tools.offline.project import cluster_scoped
 from ssa_operator.tools.scaffold.server_fields import shows_cluster, without_server_fields
 
 _CRD = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")

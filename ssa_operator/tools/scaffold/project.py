@@ -18,7 +18,7 @@ from ssa_operator.schema.crd_validation import validate_crd
 from ssa_operator.schema.field_errors import FieldError, error_field
 from ssa_operator.schema.metadata_validation import label_faults
 from ssa_operator.schema.samples import sample_object
-from ssa_operator.tools.offline.template_folders import possible_plurals
+from ssa_operator.tools.offline.project import possible_plurals
 from ssa_operator.tools.scaffold import starter
 from ssa_operator.tools.scaffold.definition import definition, example, guaranteed_spec, infer
 from ssa_operator.tools.scaffold.fields import complete, spec_schema

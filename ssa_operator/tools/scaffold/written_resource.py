@@ -33,8 +33,8 @@ from ssa_operator.schema.short_schema.short_form import short_form
 from ssa_operator.tools import printing
 from ssa_operator.tools.cases.case_runs import load_project, update_case
 from ssa_operator.tools.cases.golden_cases import CASES, PARENT, PROBLEMS
-from ssa_operator.tools.offline.parent_documents import read_objects
-from ssa_operator.tools.offline.template_folders import crd_kinds
+from ssa_operator.tools.offline.documents import read_objects
+from ssa_operator.tools.offline.project import crd_kinds
 from ssa_operator.tools.scaffold.definition import marked_text
 from ssa_operator.tools.scaffold.escaped_text import yaml_document
 from ssa_operator.tools.scaffold.names import ResourceNames

@@ -32,7 +32,7 @@ from ssa_operator.rendering.yaml.nodes import DocumentError
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.tools.checks.manifest_rules import check_manifests
 from ssa_operator.tools.checks.project_checks import CheckedFiles, find_problems
-from ssa_operator.tools.offline.template_folders import read_crds
+from ssa_operator.tools.offline.project import read_crds
 from ssa_operator.tools.schema_rules import bundled_schemas, check_schemas
 from tests.docs.blocks.pages import Block, blocks, is_whole, yaml_values
 from tests.packaging.checkout import ROOT

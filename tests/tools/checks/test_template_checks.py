@@ -16,8 +16,8 @@ from ssa_operator.rendering.jinja.filters import FILTERS
 from ssa_operator.tools.checks.checked_project import CheckedProject
 from ssa_operator.tools.checks.template_checks import SHOWN_IN_VARIANTS, check_examples, check_templates
 from ssa_operator.tools.findings.codes import Severity
-from ssa_operator.tools.offline.parent_documents import read_objects
-from ssa_operator.tools.offline.template_folders import crd_kinds, read_crds
+from ssa_operator.tools.offline.documents import read_objects
+from ssa_operator.tools.offline.project import crd_kinds, read_crds
 from ssa_operator.tools.schema_rules import bundled_schemas
 from tests.cli.write.test_check import project
 from tests.operator.harness import ROOT, definition

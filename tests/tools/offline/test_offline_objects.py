@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ssa_operator.operator.process.streams import CommandError
+from ssa_operator.tools.offline.documents import read_objects
 from ssa_operator.tools.offline.offline_cluster import live_objects
-from ssa_operator.tools.offline.parent_documents import read_objects
 
 SECRET = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\ndata: {a: MQ==, b: Mg==}\nstringData: {b: VALUE}\n"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ssa_operator.tools.offline.template_folders import possible_plurals
+from ssa_operator.tools.offline.project import possible_plurals
 
 
 def test_a_plural_is_as_kubernetes_derives_it() -> None:

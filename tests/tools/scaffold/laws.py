@@ -12,7 +12,7 @@ from ssa_operator.objects.manifest import POD_SPECS, Rules, manifest
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.schema.new_object import new_object
-from ssa_operator.tools.offline.template_folders import cluster_scoped
+from ssa_operator.tools.offline.project import cluster_scoped
 from ssa_operator.tools.scaffold.instance_labels import LABEL
 from ssa_operator.tools.scaffold.project import NewRequest, Parts, parts
 from tests.rendering.template_files import parent, rendered

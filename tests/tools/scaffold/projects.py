@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from ssa_operator.cli.main import application_of
 from ssa_operator.operator.crd_files import load_crds
-from ssa_operator.tools.offline.project_folders import crds_of
+from ssa_operator.tools.offline.project import crds_of
 
 
 def invoke(folder: Path, *arguments: str) -> Result:

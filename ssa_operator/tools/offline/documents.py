@@ -1,15 +1,18 @@
-"""Parents in files: which folder has their templates, which namespaces are watched, and how they are applied.
+"""Parents in files: read, with their template folder and namespaces, and applied.
 
 Promises:
+- A folder stands for the YAML files directly in it, `-` for standard input.
+- Files follow the YAML rules of manifests. Every fault is named with file and line.
 - The API server validates a parent strictly, and even in a dry run its defaults are those of a real apply.
 - A field of a parent that a file no longer has is removed, if an earlier apply of a file wrote it.
-- A user whose permissions are limited to a namespace can preview and apply parents in it.
-- With the permissions of an administrator, a command notices the parents of all namespaces.
+- A user whose permissions are limited to a namespace can preview and apply parents in it. An administrator's command
+  notices the parents of all namespaces.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,13 +27,94 @@ from ssa_operator.kube.api.request import ApplyOptions, Scope
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.identity import GroupKind, split_api_version
 from ssa_operator.objects.json_codec import encode
-from ssa_operator.objects.render_result import Document
+from ssa_operator.objects.render_result import Document, RenderProblem
 from ssa_operator.operator.folder_controllers import FolderControllers
+from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.operator.shared_informers import ParentError
 from ssa_operator.reconcile.parent_state import Parents
+from ssa_operator.rendering.folder.object_files import FileError, load_objects, objects
 
 FILE_MANAGER = "ssa-operator-apply"
 """The field manager of parents that are applied from files."""
+
+
+def given_files(arguments: Sequence[str] | None, filename: Sequence[str] | None, words: str) -> list[str]:
+    """The files of a command's arguments and of `-f`. `words` say what the command needs.
+
+    Raises CommandError if both name nothing, or if `-f` names a file that does not exist.
+    """
+    for file in filename or ():
+        if file != "-" and not Path(file).exists():
+            raise CommandError(f"there is no file or folder {file}; correct -f", code=2)
+    found = [*(arguments or ()), *(filename or ())]
+    if not found:
+        raise CommandError(f"{words}; - is standard input", code=2)
+    return found
+
+
+def are_files(arguments: Sequence[str]) -> bool:
+    """Whether a command's arguments are files and not objects of the cluster. A folder that is named as an object is
+    one only among other files. Raises CommandError for a mixture.
+    """
+    if all(Path(argument).is_dir() for argument in arguments):
+        return True
+    files = [
+        argument == "-" or argument.endswith((".yaml", ".yml", ".json")) or Path(argument).is_file()
+        for argument in arguments
+    ]
+    if any(files):
+        files = [file or Path(argument).is_dir() for file, argument in zip(files, arguments, strict=True)]
+    if any(files) and not all(files):
+        named = arguments[files.index(False)]
+        raise CommandError(f"{named} is no file; name files only, or objects of the cluster only", code=2)
+    return all(files)
+
+
+def read_parents(files: Sequence[str | Path]) -> list[Document]:
+    """The parents in some files. Raises CommandError, for example if there is none."""
+    found = read_objects(files)
+    if not found:
+        raise CommandError("there is no object in " + ", ".join(map(str, files)))
+    return found
+
+
+def check_namespaces(documents: Iterable[Document], namespace: str) -> None:
+    """Raises CommandError if `--namespace` is not the namespace that an object names; '' allows all."""
+    problems = []
+    for document in documents:
+        own = document.body["metadata"].get("namespace")
+        if namespace and own and own != namespace:
+            # The words of kubectl (setNamespace in k8s.io/cli-runtime/pkg/resource/visitor.go).
+            problems.append(
+                f'{document.location}: the namespace from the provided object "{own}" does not match the namespace '
+                f'"{namespace}"; pass --namespace={own}, or remove metadata.namespace'
+            )
+    if problems:
+        raise CommandError("\n".join(problems), code=2)
+
+
+def read_objects(files: Sequence[str | Path], unnamed: list[RenderProblem] | None = None) -> list[Document]:
+    """The objects in some files; `unnamed` gets the problems of those with a generateName. Raises CommandError."""
+    problems: list[str] = []
+    found: list[Document] = []
+    for file in files:
+        try:
+            if str(file) == "-":
+                found += objects(_standard_input(), "standard input", unnamed)
+            else:
+                found += load_objects([Path(file)], unnamed=unnamed)
+        except FileError as error:
+            problems += map(str, error.problems)
+    if problems:
+        raise CommandError("\n".join(problems))
+    return found
+
+
+def _standard_input() -> str:
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise CommandError("standard input is not UTF-8 text") from error
 
 
 def folder_of(controllers: FolderControllers, kind: GroupKind) -> Parents:

@@ -13,7 +13,7 @@ from ssa_operator.kube.api import request
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.rendering.folder.loaded_folders import Folder
-from ssa_operator.tools.offline.template_folders import as_served, read_crd_kinds
+from ssa_operator.tools.offline.project import as_served, read_crd_kinds
 from tests.operator.harness import Desk, definition
 
 pytestmark = pytest.mark.cluster
