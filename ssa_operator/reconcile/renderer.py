@@ -46,7 +46,7 @@ from ssa_operator.reconcile.parent_state import NamedObject, ParentState
 from ssa_operator.reconcile.parent_view import ParentView
 from ssa_operator.reconcile.plan import make_plan
 from ssa_operator.reconcile.recreate.rules import deleted_with_values
-from ssa_operator.reconcile.render_moment import RenderMoment
+from ssa_operator.reconcile.render_turns import RenderMoment
 from ssa_operator.reconcile.secrets.redacted_report import with_render, with_status
 from ssa_operator.reconcile.shards.unlabelled_objects import NO_OBJECTS, UnlabelledObjects, get_unlabelled
 from ssa_operator.reconcile.watched_children import named_objects, own_children, watch_rendered

@@ -48,8 +48,7 @@ from ssa_operator.reconcile.field_conflicts.rules import (
 )
 from ssa_operator.reconcile.parent_view import ParentView
 from ssa_operator.reconcile.recreate.rules import TrialManifest, refusal_is_about_trial
-from ssa_operator.reconcile.render_moment import RenderMoment
-from ssa_operator.reconcile.render_turns import RenderTurns
+from ssa_operator.reconcile.render_turns import RenderMoment, RenderTurns
 from ssa_operator.reconcile.resync.unchanged import ApplyRecord, is_counted_as_change, is_same_apply, is_untouched
 from ssa_operator.rendering.folder.loaded_folders import Folder, load_all
 from ssa_operator.rendering.render import render

@@ -14,8 +14,7 @@ import pytest
 from ssa_operator.objects.cluster_view import ClusterView
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.reconcile import render_turns
-from ssa_operator.reconcile.render_moment import RenderMoment
-from ssa_operator.reconcile.render_turns import Pace, Postponed, RenderTurns, let_renders_wait, paced
+from ssa_operator.reconcile.render_turns import Pace, Postponed, RenderMoment, RenderTurns, let_renders_wait, paced
 from ssa_operator.rendering.values import limits
 from tests.devcluster.waiting import until
 
