@@ -236,7 +236,7 @@ async def carry_out(reconcile: Reconcile, plan: Plan) -> Outcomes:
     """The outcome of each step."""
     reconcile.plan, reconcile.began_leaving = plan, reconcile.parent.live.deleting
     outcomes = await act(plan, reconcile)
-    reconcile.guessed = reconcile.judgements.missing
+    reconcile.guessed = bool(reconcile.judgements.missing)
     reconcile.state = replace(reconcile.state, children=promises.after_act(reconcile.state.children, outcomes))
     return outcomes
 

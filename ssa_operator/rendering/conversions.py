@@ -18,7 +18,7 @@ from ssa_operator.rendering.error_locations import problem_of
 from ssa_operator.rendering.jinja.templates import ManifestFile, Templates
 from ssa_operator.rendering.render import nodes_of, variables_of_object
 from ssa_operator.rendering.values import limits
-from ssa_operator.rendering.yaml.nodes import DocumentError, find_location, is_written
+from ssa_operator.rendering.yaml.nodes import DocumentError, find_location, node_at
 
 
 def render_conversion(templates: Templates, body: Mapping[str, Any], version: str) -> Mapping[str, Any]:
@@ -61,7 +61,7 @@ def _rendered(
     for path, message in (*_wrong_identity(found, wanted), *_wrong_metadata(found.get("metadata"))):
         raise DocumentError(message, find_location(nodes[0], path, slots))
     document = Document(body=found, location=first, location_of=lambda path: find_location(nodes[0], path, slots))
-    return document, lambda path: is_written(nodes[0], path)
+    return document, lambda path: node_at(nodes[0], path) is not None
 
 
 def _wrong_identity(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[tuple[FieldPath, str]]:

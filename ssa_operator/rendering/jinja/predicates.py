@@ -69,13 +69,9 @@ class Judgements:
         self._left = ALLOWANCE
         self._known: dict[tuple[str, str], list[tuple[Body, Judgement]]] = {}
         """By expression and uid of the object, the contents that it had and the results."""
-        self._missing: dict[tuple[str, str], tuple[Body, Evaluate]] = {}
+        self.missing: dict[tuple[str, str], tuple[Body, Evaluate]] = {}
+        """The expressions for which there was no time, so that the result of the work is not valid yet."""
         self._seconds: float | None = None
-
-    @property
-    def missing(self) -> bool:
-        """Whether there was no time for an expression, so that the result of the work is not valid yet."""
-        return bool(self._missing)
 
     def used(self) -> AbstractContextManager[None]:
         """Use this for the expressions of the block."""
@@ -91,26 +87,24 @@ class Judgements:
         if self._left > 0:
             try:
                 with limits.interruptible(limits.Interrupt(time.thread_time() + self._left)):
-                    judgement = evaluate(None)
+                    self._known.setdefault(key, []).append((body, evaluate(None)))
+                    return self._known[key][-1][1]
             except limits.Interrupted:
                 pass
-            else:
-                self._known.setdefault(key, []).append((body, judgement))
-                return judgement
             finally:
                 self._left -= self._clock() - started
-        self._missing[key] = (body, evaluate)
+        self.missing[key] = (body, evaluate)
         return NOT_YET
 
     def judge_missing(self) -> None:
         """Evaluate the expressions for which there was no time; another thread may call it."""
-        for key, (body, evaluate) in self._missing.items():
+        for key, (body, evaluate) in self.missing.items():
             started = self._clock()
             judgement = evaluate(self._seconds)
             if self._clock() - started >= limits.SECONDS_LIMIT:
                 self._seconds = limits.SECONDS_AFTER_OVERRUN
             self._known.setdefault(key, []).append((body, judgement))
-        self._missing = {}
+        self.missing = {}
 
 
 _current: ContextVar[Judgements | None] = ContextVar("ssa_operator_judgements", default=None)

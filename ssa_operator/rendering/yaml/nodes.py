@@ -253,13 +253,8 @@ def _by_name(node: Fields, slots: SlotValues) -> FieldsByName:
     return {name: (value, at) for name, value, at in found if isinstance(name, str)}
 
 
-def is_written(node: Node, path: FieldPath) -> bool:
-    """Whether the text of the template writes each key of a path, so that none of them comes with a value."""
-    return node_at(node, path) is not None
-
-
 def node_at(node: Node, path: FieldPath) -> Node | None:
-    """The text of a field, None if a part of its path comes with a value."""
+    """The text of a field; None if the template does not write each key of its path, so that one comes with a value."""
     for part in path:
         below: Node | None = None
         if isinstance(node, Fields):

@@ -40,7 +40,6 @@ from ssa_operator.rendering.yaml.nodes import (
     Node,
     SlotValues,
     find_location,
-    is_written,
     node_at,
     value_paths,
 )
@@ -71,7 +70,7 @@ class _FieldLocations:
 
     def is_written(self, path: FieldPath) -> bool:
         """Whether the text of the template writes the field's keys."""
-        return is_written(self.node, (*self.prefix, *path))
+        return node_at(self.node, (*self.prefix, *path)) is not None
 
 
 def manifests(
