@@ -91,7 +91,7 @@ def test_after_an_expression_that_took_its_whole_time_the_others_have_a_tenth() 
         seconds.append(limit)
         return NOT_YET
 
-    found.missing = {key: (content, evaluate) for key, (content, _) in found._missing.items()}
+    found.missing = {key: (content, evaluate) for key, (content, _) in found.missing.items()}
     found.judge_missing()
     assert seconds == [None, limits.SECONDS_AFTER_OVERRUN, limits.SECONDS_AFTER_OVERRUN]
 
