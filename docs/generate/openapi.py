@@ -66,7 +66,7 @@ def _operation(path: str, operation: Operation, answered: Mapping[Any, Any]) -> 
     parameters: list[dict[str, Any]] = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names
     ]
-    queries = [(each.name, each.description, each.required) for each in operation.parameters]
+    queries = [(each, text, each == operation.required) for each, text in operation.parameters.items()]
     if operation.streams:
         queries.append(("stream", "Any value: the value and its changes as server-sent events", False))
     parameters += [

@@ -5,11 +5,10 @@ Promises:
 - A field that no manager owns is a default only if the API server, asked by a dry run, gives a new object of the same
   manifest the same value.
 - If the render put a Secret's content into a field, the result doesn't have its value, even outside of Secrets.
-- The parent of a child is found by its owner references and by its label, in any of the watched namespaces.
-- For an object that a child owns, such as a pod, the child above it is found, and the user is told.
+- The parent of a child is found by its owner references and by its label, in any of the watched namespaces. For an
+  object that a child owns, such as a pod, the child above it is found, and the user is told.
 - The gutters of all lines have one width. On a terminal they take less than half of the width, so that 80 columns
-  suffice.
-- Without a terminal no text is shortened.
+  suffice. Without a terminal no text is shortened.
 """
 
 from __future__ import annotations

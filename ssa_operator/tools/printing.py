@@ -2,10 +2,10 @@
 
 Promises:
 - `--output json` prints several objects as a `v1` List. The user can apply the printed YAML unchanged.
-- The data come from watches. Between two changes no request is sent; a terminal only redraws the ages.
+- The data come from watches. Between two changes no request is sent; a terminal only redraws the ages. While a watch
+  fails, a line says that the data may be out of date, and why.
 - Without a terminal the first output is whole, and then each line that changed follows. JSON and YAML are a whole
   document after each change.
-- While a watch fails, a line says that the data may be out of date, and why. The command goes on when the watch does.
 - In a terminal, lines that don't fit are cut, and the number of the missing lines is named.
 - Reading canonical text gives the same values, types included. Two texts have the same sorted form if and only if their
   documents have the same values.
@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -40,7 +40,7 @@ def objects(found: Sequence[Mapping[str, Any]], output: OutputFormat, comments: 
         data(value, output)
     else:
         heads = [f"# {visible_line(comment)}\n" for comment in comments] or [""] * len(found)
-        streams.data("---\n".join(head + yaml_text(each) for head, each in zip(heads, found, strict=True)))
+        streams.data("---\n".join(head + yaml_document(each) for head, each in zip(heads, found, strict=True)))
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -86,12 +86,7 @@ def data(value: Any, output: OutputFormat, *, document: bool = False) -> None:
     elif output is OutputFormat.JSON:
         streams.data(escaped_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()) + "\n")
     else:
-        streams.data(yaml_text(msgspec.to_builtins(value)) + ("---\n" if document else ""))
-
-
-def yaml_text(value: Any) -> str:
-    """Any JSON value as YAML that controls no terminal and no log (`objects/messages.py`)."""
-    return yaml_document(value)
+        streams.data(yaml_document(msgspec.to_builtins(value)) + ("---\n" if document else ""))
 
 
 REDRAW = 1.0
@@ -141,25 +136,31 @@ def changes(before: Sequence[Line], after: Sequence[Line]) -> list[str]:
 
 
 async def _show_in_place(watches: Watches, read: Read, draw: Draw) -> None:
-    from rich.live import Live as Screen
-
-    console = streams.console()
-    with Screen(console=console, auto_refresh=False, vertical_overflow="crop") as screen:
+    with live_lines() as show:
         while True:
             async with watches.round():
                 found = await read()
             changed = asyncio.ensure_future(watches.change())
             try:
                 while not changed.done():
-                    lines = _with_problems(draw(found, time.time()), watches)
-                    screen.update(fitting(lines, console), refresh=True)
+                    show(_with_problems(draw(found, time.time()), watches))
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(asyncio.shield(changed), REDRAW)
             finally:
                 changed.cancel()
 
 
-def fitting(lines: Sequence[Line], console: Console) -> Any:
+@contextlib.contextmanager
+def live_lines() -> Iterator[Callable[[Sequence[Line]], None]]:
+    """Shows the lines of each call in place of the earlier ones, as many as fit into the terminal."""
+    from rich.live import Live as Screen
+
+    console = streams.console()
+    with Screen(console=console, auto_refresh=False, vertical_overflow="crop") as screen:
+        yield lambda lines: screen.update(_fitting(lines, console), refresh=True)
+
+
+def _fitting(lines: Sequence[Line], console: Console) -> Any:
     """The lines that fit into a terminal, and the number of those that don't."""
     from rich.console import Group
     from rich.text import Text

@@ -6,6 +6,7 @@ Promises:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NotRequired, TypedDict
 
 from msgspec import Struct
@@ -324,60 +325,56 @@ class RenderedFile(TypedDict):
     """What is not shown, with the reason."""
 
 
-class PathParameter(Struct, frozen=True, kw_only=True):
-    """A parameter of the query."""
-
-    name: str
-    description: str
-    required: bool = False
-
-
 class Operation(Struct, frozen=True, kw_only=True):
     """A path that can be read."""
 
     summary: str
     answer: Any
     """The type of the value."""
-    parameters: tuple[PathParameter, ...] = ()
+    parameters: Mapping[str, str] = {}
+    """The parameters of the query, with their descriptions."""
+    required: str = ""
+    """The one of them that must be given, '' for none."""
     streams: bool = False
     """Whether `stream=1` gives the value and its changes as server-sent events."""
 
 
-PARENT = "/api/v1/parents/{folder}/{namespace}/{name}"
-CLUSTER_PARENT = "/api/v1/parents/{folder}/{name}"
-
-_TREE = Operation(summary="A parent and everything below it", answer=ParentTree, streams=True)
-_EDGES = Operation(summary="What the children of a parent read and wait for", answer=Edges)
-_MANIFEST = Operation(
-    summary="The lines of a live child or of a looked-up object, with their writers",
-    answer=ManifestData,
-    parameters=(PathParameter(name="child", description="GROUP/KIND/NAMESPACE/NAME of the child", required=True),),
-)
-_CHILD = (PathParameter(name="child", description="GROUP/KIND/NAMESPACE/NAME of the child; the parent without it"),)
-_DETAILS = Operation(summary="Conditions, Events and readiness of an object", answer=Details, parameters=_CHILD)
-_RENDERED = Operation(
-    summary="What a template file renders for a parent now",
-    answer=RenderedFile,
-    parameters=(PathParameter(name="file", description="FOLDER/FILE, as in `files` of the folder", required=True),),
-)
-_WOULD_CHANGE = Operation(summary="What an apply would change now", answer=WouldChange, parameters=_CHILD)
+_CHILD = {"child": "GROUP/KIND/NAMESPACE/NAME of the child; the parent without it"}
+_OF_PARENT = {
+    "": Operation(summary="A parent and everything below it", answer=ParentTree, streams=True),
+    "/edges": Operation(summary="What the children of a parent read and wait for", answer=Edges),
+    "/manifest": Operation(
+        summary="The lines of a live child or of a looked-up object, with their writers",
+        answer=ManifestData,
+        parameters={"child": "GROUP/KIND/NAMESPACE/NAME of the child"},
+        required="child",
+    ),
+    "/details": Operation(summary="Conditions, Events and readiness of an object", answer=Details, parameters=_CHILD),
+    "/rendered": Operation(
+        summary="What a template file renders for a parent now",
+        answer=RenderedFile,
+        parameters={"file": "FOLDER/FILE, as in `files` of the folder"},
+        required="file",
+    ),
+    "/would-change": Operation(summary="What an apply would change now", answer=WouldChange, parameters=_CHILD),
+}
 
 OPERATIONS = {
     "/api/v1/reader": Operation(summary="Who reads, and which cluster", answer=ReaderData),
     "/api/v1/overview": Operation(
         summary="The template folders, figures, and a page of parents",
         answer=Overview,
-        parameters=(
-            PathParameter(name="folder", description="Only the parents of this folder"),
-            PathParameter(name="namespace", description="Only the parents in this namespace"),
-            PathParameter(name="group", description="failed, working, unknown, ready, or unready for all but ready"),
-            PathParameter(name="labels", description="A label selector, such as app=web,!old"),
-            PathParameter(name="text", description="Words that each occur in the kind, name, reason or message"),
-            PathParameter(name="suspended", description="Any value: only suspended parents"),
-            PathParameter(name="conflict", description="Any value: only parents with fields that others change"),
-            PathParameter(name="offset", description="How many parents come before the first one of the page"),
-            PathParameter(name="limit", description="The number of parents, at most 500"),
-        ),
+        parameters={
+            "folder": "Only the parents of this folder",
+            "namespace": "Only the parents in this namespace",
+            "group": "failed, working, unknown, ready, or unready for all but ready",
+            "labels": "A label selector, such as app=web,!old",
+            "text": "Words that each occur in the kind, name, reason or message",
+            "suspended": "Any value: only suspended parents",
+            "conflict": "Any value: only parents with fields that others change",
+            "offset": "How many parents come before the first one of the page",
+            "limit": "The number of parents, at most 500",
+        },
         streams=True,
     ),
     "/api/v1/folders/{folder}": Operation(
@@ -388,16 +385,6 @@ OPERATIONS = {
         answer=RolloutPage,
         streams=True,
     ),
-    PARENT: _TREE,
-    f"{PARENT}/edges": _EDGES,
-    f"{PARENT}/manifest": _MANIFEST,
-    f"{PARENT}/details": _DETAILS,
-    f"{PARENT}/rendered": _RENDERED,
-    f"{PARENT}/would-change": _WOULD_CHANGE,
-    CLUSTER_PARENT: _TREE,
-    f"{CLUSTER_PARENT}/edges": _EDGES,
-    f"{CLUSTER_PARENT}/manifest": _MANIFEST,
-    f"{CLUSTER_PARENT}/details": _DETAILS,
-    f"{CLUSTER_PARENT}/rendered": _RENDERED,
-    f"{CLUSTER_PARENT}/would-change": _WOULD_CHANGE,
+    **{f"/api/v1/parents/{{folder}}/{{namespace}}/{{name}}{part}": each for part, each in _OF_PARENT.items()},
+    **{f"/api/v1/parents/{{folder}}/{{name}}{part}": each for part, each in _OF_PARENT.items()},
 }

@@ -3,15 +3,14 @@
 Promises:
 - A reader types a token once. The browser keeps it in a cookie that no script can read (HttpOnly), that no page of
   another site sends (SameSite=Strict), and that is sent encrypted alone if the operator has a certificate (Secure). The
-  operator keeps no token.
+  operator keeps no token, and no answer, address or log line has one.
 - The cookie counts for the paths of the web view alone, and only for requests of the view's own pages.
 - The API server reviews the token of a cookie as one in a header, so a session ends when the token expires or its
   account loses the permission.
-- Login and logout set the cookie and change nothing else. A form of another origin is refused.
-- After the login the browser goes to a page of the view, never elsewhere.
+- Login and logout set the cookie and change nothing else. A form of another origin is refused. After the login the
+  browser goes to a page of the view, never elsewhere.
 - Addresses are relative, and the cookie is for the path of the operator in the browser, so a proxy may serve the view
   below a path of its own.
-- No answer, address or log line has the token.
 """
 
 from __future__ import annotations

@@ -37,6 +37,7 @@ from ssa_operator.tools.graph.drawn_graph import is_hidden
 from ssa_operator.tools.owners import first_owner, read
 from ssa_operator.tools.tree.listings import Listings
 from ssa_operator.tools.tree.object_tree import object_tree
+from ssa_operator.tools.tree.tree_view import walk
 
 MayGet = Callable[[Identity], Awaitable[bool]]
 """Whether the reader of a page may get an object."""
@@ -163,15 +164,10 @@ def key_of(identity: Identity) -> str:
 
 async def _unlisted(mapper: RESTMapper, tree: Mapping[str, Any], may: MayList) -> frozenset[tuple[GroupKind, str]]:
     """The kinds below the children, each with its namespace, that the reader may not list."""
-
-    def below(objects: list[dict[str, Any]], *, top: bool) -> Iterator[tuple[GroupKind, str]]:
-        for each in objects:
-            if not top:
-                yield GroupKind(each.get("group", ""), each.get("kind", "")), each.get("namespace", "")
-            yield from below(each.get("objects", []), top=False)
-
+    below = walk([each for child in tree["resources"] for each in child.get("objects", ())])
+    found = {(GroupKind(each.get("group", ""), each.get("kind", "")), each.get("namespace", "")) for each in below}
     hidden = set()
-    for kind, namespace in sorted(set(below(tree["resources"], top=True))):
+    for kind, namespace in sorted(found):
         try:
             resource = await mapper.resource(kind)
         except UnknownKind:

@@ -1,30 +1,14 @@
-"""The routes of the web view: its pages below `/ui`, and below `/api/v1` the JSON that they are made of.
+"""The routes of the web view: its pages below `/ui`, and below `/api/v1` the JSON that they are made of (`answers.py`).
 
 Promises:
 - Every route answers GET alone, except for login and logout. No request changes the operator or the cluster.
 - Beyond this host, a reader needs the permissions of `operator/http.py`: the path, `list` or `get` of the parents that
-  an answer shows, and `get` of a child whose manifest it shows.
-- No answer has a Secret's content.
-- The pages work below any path by which a proxy serves them, because their addresses are relative.
-- The pages load nothing from elsewhere and run no inline script (Content-Security-Policy), and no page may frame them.
+  an answer shows, and `get` of a child whose manifest it shows. No answer has a Secret's content.
+- The pages work below any path by which a proxy serves them, because their addresses are relative. They load nothing
+  from elsewhere and run no inline script (Content-Security-Policy), and no page may frame them.
 - The view asks the API server only while a page shows a parent or a rollout.
 - At most MAX_WORKS requests that ask the API server are answered at once, and MAX_WAITING wait. Others are refused in
   words, so that many readers hold up nothing but each other.
-
-The routes:
-- `/api/v1/reader`, the account that the reader's token has, and the cluster;
-- `/api/v1/overview` with `folder`, `namespace`, `group`, `labels`, `text`, `suspended`, `conflict`, `offset`, `limit`;
-- `/api/v1/folders/FOLDER`, its files, problems and graph;
-- `/api/v1/parents/FOLDER[/NAMESPACE]/NAME`, its tree;
-- `.../edges`, what its children wait for, with the state of what they look up;
-- `.../manifest?child=KEY`, the lines of a child or of a looked-up object, with their writers;
-- `.../details[?child=KEY]`, conditions, Events and readiness of the parent, a child, an object below it or a looked-up
-  one;
-- `.../rendered?file=FOLDER/FILE`, what a template file renders for the parent;
-- `.../would-change[?child=KEY]`, what an apply would change now;
-- `/api/v1/folders/FOLDER/rollout`, how far its rollout is.
-
-With `stream=1`, the overview, a folder, a rollout and a tree are server-sent events (`event_stream.py`).
 """
 
 from __future__ import annotations

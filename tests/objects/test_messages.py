@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ssa_operator.objects.messages import escaped_json, is_risky, shortened, visible, visible_line
-from ssa_operator.tools.printing import yaml_text
+from ssa_operator.rendering.yaml.to_yaml import yaml_document
 
 
 @given(st.text(), st.integers(1, 50))
@@ -95,7 +95,7 @@ def test_data_have_the_same_values_after_they_were_escaped(value: object) -> Non
     encoded = escaped_json(json.dumps(value, ensure_ascii=False, indent=2))
     assert is_harmless(encoded)
     assert json.loads(encoded) == value
-    document = yaml_text({"value": value})
+    document = yaml_document({"value": value})
     assert is_harmless(document)
     assert yaml.load(document, yaml.CSafeLoader) == {"value": value}
 

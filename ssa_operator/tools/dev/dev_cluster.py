@@ -1,15 +1,14 @@
 """The local cluster of `ssa-operator dev`: starts it, applies the CRDs and examples of the files, and stops it.
 
 Promises:
-- The cluster can be used as soon as its API server is ready. The rest of its start continues meanwhile.
-- A cluster that this command started is stopped at the end, even if its start was not complete.
-- A saved CRD or example is applied. An unchanged one is not, so that a change in the cluster stays. After a change of a
-  CRD, all examples are applied, because the API server may have pruned fields of them.
+- The cluster can be used as soon as its API server is ready. The rest of its start continues meanwhile. A cluster that
+  this command started is stopped at the end, even if its start was not complete.
+- A saved CRD or example is applied. An unchanged one is not, so that a change in the cluster stays, and one whose file
+  is deleted stays there. After a change of a CRD, all examples are applied, because the API server may have pruned
+  fields of them.
 - A file that can't be read, and an object that is refused, keep no other one from being applied. `problems` names them
-  as long as they last.
+  as long as they last. An example whose CRD is refused waits for it: the refusal is the only problem.
 - What was refused is applied again, with growing pauses, and at once when a file changes.
-- An example whose CRD is refused waits for it: the refusal is the only problem.
-- An object whose file is deleted stays in the cluster.
 - Examples have the annotation of `kubectl apply`, so that the user can go on with kubectl.
 """
 

@@ -1,17 +1,15 @@
 """Runs `ssa-operator dev`: starts a local cluster, applies the CRDs and the examples, and runs and shows an operator.
 
 Promises:
-- The command stops a cluster that it has started, and leaves one that ran before running.
-- While the screen is shown, and while it ends, log lines are kept for it.
-- The session follows the project: saved CRDs and examples are applied, and new folders start.
-- The operator reconciles as soon as the API server is ready, while the programs that make pods may still be compiled.
-- A terminal shows one screen with keys (`dev_console`). Without a terminal the command prints plain lines.
+- The command stops a cluster that it has started, and leaves one that ran before running. At the end it says what ran,
+  and whether the cluster is gone. A second `dev` on a cluster names the first one, and ends at once.
+- The session follows the project: saved CRDs and examples are applied, and new folders start. The operator reconciles
+  as soon as the API server is ready, while the programs that make pods may still be compiled.
+- A terminal shows one screen with keys (`dev_console`), for which log lines are kept. Without one, lines are printed.
 - With `until_ready` the command ends as soon as every example is Ready. If one is not Ready in time, or if no waiting
   helps, it fails and names the example and the reason.
-- A second `dev` on a cluster names the first one, and ends at once.
-- At the end the command says what ran, and whether the cluster is gone.
-- If another process has the default port, `dev` takes the next free one.
-- A port that the user names is taken or refused before anything starts.
+- If another process has the default port, `dev` takes the next free one. One that the user names is taken or refused
+  before anything starts.
 """
 
 from __future__ import annotations

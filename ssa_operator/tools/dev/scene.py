@@ -3,13 +3,11 @@
 Promises:
 - Parents come in the order of `status`: those that need a change first.
 - An error is one error, however many parents, Events and findings of `check` name the same line of a file. If `check`
-  has found it, it has the words of `check`.
+  has found it, it has the words of `check`, which is a process of its own and has checked the last state of the files.
 - The tree has the operator's own reports, not a second reading of the status. The objects below children and the Events
   come from watches.
 - While the control plane is gone or does not answer, the scene says so, and has what was read last. Errors that follow
   from that are left out.
-- `check` is a process of its own, so that the operator and the screen go on.
-- `findings` are those of the last state of the files that was checked.
 """
 
 from __future__ import annotations

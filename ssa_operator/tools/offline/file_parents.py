@@ -7,7 +7,6 @@ Promises:
 - A parent counts as ready only after a reconcile of the version that was applied.
 - A failure that only a user can repair ends the wait. For everything else it waits, even for a denial by admission.
 - A held prune is confirmed only if the user asks for it.
-- A terminal shows a live tree. Without a terminal, each change of a parent's state is one line.
 """
 
 from __future__ import annotations
@@ -21,11 +20,8 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace
-from rich.console import Console
-from rich.live import Live as Screen
 
 from ssa_operator.informers.parents import Parent, ParentKey
 from ssa_operator.kube.api import request as calls
@@ -64,7 +60,7 @@ from ssa_operator.tools.offline.documents import (
     read_parents,
     watched_namespaces,
 )
-from ssa_operator.tools.printing import fitting
+from ssa_operator.tools.printing import live_lines
 from ssa_operator.tools.tree.tree_view import lines, reported_entry
 
 PRUNE_HELD = "PruneHeld"
@@ -401,27 +397,19 @@ def _failures(parents: FileParents, seconds: float) -> str:
 @contextlib.contextmanager
 def _progress(parents: FileParents, *, quiet: bool) -> Iterator[Callable[[], None]]:
     """Shows the parents at each call: as a live tree in a terminal, and else each change as a line."""
-    console = streams.console()
     if quiet:
         yield lambda: None
-    elif console.is_terminal:
-        with _live_tree(parents, console) as draw:
+    elif streams.console().is_terminal:
+        with live_lines() as show:
+
+            def draw() -> None:
+                found, now = parents.parents.values(), time.time()
+                show([line for each in found for line in lines(reported_entry(each.live, each.report), now)])
+
+            draw()
             yield draw
     else:
         yield _ProgressLines(parents)
-
-
-@contextlib.contextmanager
-def _live_tree(parents: FileParents, console: Console) -> Iterator[Callable[[], None]]:
-    def draw() -> Any:
-        now = time.time()
-        found = parents.parents.values()
-        shown = [line for each in found for line in lines(reported_entry(each.live, each.report), now)]
-        return fitting(shown, console)
-
-    with Screen(console=console, auto_refresh=False, vertical_overflow="crop") as screen:
-        screen.update(draw(), refresh=True)
-        yield lambda: screen.update(draw(), refresh=True)
 
 
 class _ProgressLines:

@@ -31,6 +31,7 @@ from ssa_operator.operator.permissions.rbac_roles import (
 from ssa_operator.operator.permissions.requests import missing_permissions, served_kind
 from ssa_operator.operator.process import connection, streams
 from ssa_operator.operator.process.streams import CommandError, OutputFormat
+from ssa_operator.rendering.yaml.to_yaml import yaml_document
 from ssa_operator.tools import printing
 from ssa_operator.tools.permissions.needed_permissions import (
     Files,
@@ -64,11 +65,11 @@ def print_permissions(files: Files, settings: OperatorSettings, name: str, outpu
     lines = [
         f"# The permissions that the operator needs, derived from its templates by `ssa-operator rbac{options}`:",
         *(f"# - {folder}" for folder in needed.folders),
-        printing.yaml_text(bodies[0]).rstrip("\n"),
+        yaml_document(bodies[0]).rstrip("\n"),
     ]
     for role in own:
         lines += ["---", *_role_lines(role)]
-        lines += ["---", printing.yaml_text(binding_body(role, account, _LABELS)).rstrip("\n")]
+        lines += ["---", yaml_document(binding_body(role, account, _LABELS)).rstrip("\n")]
     for role in of_accounts:
         lines += ["---", *_grant_comment(role, settings.impersonate), *_role_lines(role)]
     streams.lines("\n".join(lines))
@@ -184,7 +185,7 @@ def _role_lines(role: Role) -> list[str]:
     body = role_body(role, _LABELS)
     del body["rules"]
     return [
-        printing.yaml_text(body).rstrip("\n"),
+        yaml_document(body).rstrip("\n"),
         "rules:",
         *(line for rule in role.rules for line in _rule_lines(rule)),
     ]

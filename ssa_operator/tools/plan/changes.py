@@ -53,10 +53,10 @@ from ssa_operator.reconcile.secrets.content_fields import (
     hidden_in_manifest,
 )
 from ssa_operator.reconcile.secrets.redacted_report import redacted_finalization, redacted_outcomes
+from ssa_operator.rendering.yaml.to_yaml import yaml_document
 from ssa_operator.tools.offline.documents import FILE_MANAGER, check_namespaces
 from ssa_operator.tools.plan import previews
 from ssa_operator.tools.plan.previews import FilePreview, NamedParent, ParentArguments
-from ssa_operator.tools.printing import yaml_text
 
 Body = Mapping[str, Any]
 
@@ -115,6 +115,12 @@ class ObjectChange(Struct, frozen=True, kw_only=True):
     def differs(self) -> bool:
         """Whether the object would change, or whether that is not known yet."""
         return self.result is not Result.UNCHANGED or self.adopted or any(each.handed_over for each in self.left)
+
+    @property
+    def diff(self) -> list[str]:
+        """The lines of a unified diff of the object, [] if it does not change."""
+        before, after = ([] if body is None else yaml_document(body).splitlines() for body in (self.before, self.after))
+        return list(difflib.unified_diff(before, after, "live", "applied", lineterm=""))
 
 
 def object_changes(
@@ -392,7 +398,7 @@ def _print_object(console: Console, change: ObjectChange) -> None:
     if change.location is not None:
         head.append(f"  {change.location}", "dim")
     console.print(head)
-    for line in diff_lines(change):
+    for line in change.diff:
         console.print(Text(f"    {line}", _line_style(line)))
     for note in notes(change):
         console.print(Text(f"    # {note}", "cyan"))
@@ -402,14 +408,6 @@ def _line_style(line: str) -> str:
     if line.startswith(("--- ", "+++ ")):
         return "bold"
     return {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
-
-
-def diff_lines(change: ObjectChange) -> list[str]:
-    """The unified diff of an object, [] if it does not change."""
-    if change.before is None and change.after is None:
-        return []
-    before, after = (yaml_text(body).splitlines() if body is not None else [] for body in (change.before, change.after))
-    return list(difflib.unified_diff(before, after, "live", "applied", lineterm=""))
 
 
 def notes(change: ObjectChange) -> list[str]:
@@ -459,7 +457,7 @@ def _names(owners: Sequence[FieldOwner]) -> str:
 def changes_data(changes: ParentChanges) -> dict[str, Any]:
     """The changes of one parent for `--output json`."""
     live = changes.planned.parent.live
-    own = [changes.own] if changes.own is not None else []
+    objects = (*([changes.own] if changes.own is not None else []), *changes.objects)
     return {
         "kind": live.identity.kind,
         "namespace": live.identity.namespace,
@@ -468,7 +466,7 @@ def changes_data(changes: ParentChanges) -> dict[str, Any]:
         "notes": list(changes.notes),
         "problems": list(changes.problems),
         "waits": list(changes.waits),
-        "objects": [object_data(each) | {"diff": _diff_text(each)} for each in (*own, *changes.objects)],
+        "objects": [object_data(each) | {"diff": "".join(f"{line}\n" for line in each.diff)} for each in objects],
     }
 
 
@@ -506,7 +504,3 @@ def object_data(change: ObjectChange) -> dict[str, Any]:
             for each in change.left
         ],
     }
-
-
-def _diff_text(change: ObjectChange) -> str:
-    return "".join(f"{line}\n" for line in diff_lines(change))

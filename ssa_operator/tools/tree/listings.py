@@ -8,7 +8,6 @@ Promises:
 - One request for each kind lists the children's metadata. If the readiness of children is needed, one more request for
   each of their kinds lists the whole objects. Whole Secrets are never listed.
 - A child is shown in the version in which the operator applied it, if the cluster serves that.
-- If the user can't list a kind, the other kinds are listed, and the kind is named with the reason.
 """
 
 from __future__ import annotations

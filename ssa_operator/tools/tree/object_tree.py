@@ -1,13 +1,12 @@
 """An object and everything below it, down to pods, for `ssa-operator tree`.
 
 Promises:
-- The states of a parent's children are those that the operator reported. The states of other objects are judged by the
-  same rules.
-- Any object can be shown, not only a parent.
-- Only kinds that can be below the given owners are read, each once per namespace.
+- Any object can be shown. The states of a parent's children are those that the operator reported. The states of other
+  objects are judged by the same rules.
+- Only kinds that can be below the given owners are read, each once per namespace. One that the user may not read is
+  named with the reason.
 - An object is shown once, below its controller, or below its first owner if it has no controller.
 - A ReplicaSet of an earlier rollout, which wants no pods and has none, is not shown.
-- A kind that the user may not read is named with the reason.
 """
 
 from __future__ import annotations

@@ -4,10 +4,9 @@ Promises:
 - The output has the conditions and children exactly as the operator reported them.
 - If the CRD of a parent can't have `status.resources`, the command lists the children by their label, computes their
   readiness by the operator's rules, and shows the reason.
-- The output names what the user has no permission to read.
+- The output names what the user has no permission to read, Events included.
 - Parents that are not ready come first: those that need a change, then those that may become ready, then the others.
 - Only Events of the operator count, and only those on the parent with this uid.
-- If the user can't read the Events, the reason is named.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from rich.text import Text
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.streams import OutputFormat
+from ssa_operator.rendering.yaml.to_yaml import yaml_document
 from ssa_operator.tools import printing
 from ssa_operator.tools.findings.codes import CODES
 from ssa_operator.tools.findings.findings import Finding, write_findings
@@ -133,16 +134,16 @@ def test_data_are_exact_and_harmless(capsys: pytest.CaptureFixture[str]) -> None
     assert json.loads(out) == body
     printing.data(body, OutputFormat.YAML)
     assert yaml.safe_load(capsys.readouterr().out) == body
-    assert "é 日本" in printing.yaml_text(body), "text of other languages stays readable"
+    assert "é 日本" in yaml_document(body), "text of other languages stays readable"
 
 
 @pytest.mark.exhaustive
 async def test_commands_without_a_cluster_show_no_control_character(tmp_path: Path) -> None:
     name = "a\n::error::b\x1b[2J.yaml.j2"
-    case = project(tmp_path, TEMPLATE, **{"expected.yaml": printing.yaml_text({"a": EVERYTHING})})
+    case = project(tmp_path, TEMPLATE, **{"expected.yaml": yaml_document({"a": EVERYTHING})})
     templates = tmp_path / "templates"
     (templates / ECHOES / name).write_text("kind: [\n")
-    (case / "parent.yaml").write_text(PARENT.replace("text: a", "text: " + printing.yaml_text(EVERYTHING).strip()))
+    (case / "parent.yaml").write_text(PARENT.replace("text: a", "text: " + yaml_document(EVERYTHING).strip()))
     parent = str(case / "parent.yaml")
     commands: list[tuple[str, ...]] = [("test", str(tmp_path)), ("check",), ("check", "--output=json")]
     commands += [("render", parent), ("rbac",), ("graph", parent)]
