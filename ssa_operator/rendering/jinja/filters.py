@@ -123,7 +123,6 @@ _TEXTUAL = frozenset({
     "urlize", "wordcount", "wordwrap",
 })  # fmt: skip
 """Filters of text: a value that isn't a string reaches them as text in a manifest, not as Python's str()."""
-_DIGESTS = frozenset({"md5", "sha256"})
 _WRITES_REPR = frozenset({"pprint", "replace", "urlencode", "urlize", "xmlattr"})
 """Filters that write values with Python's repr(): only plain data reaches them, because the repr of other values
 contains addresses.
@@ -353,19 +352,23 @@ def _format(value: Any, *args: Any, **kwargs: Any) -> str:
     return percent_format(text_of(value), kwargs or args)
 
 
-LAYOUT: Mapping[str, Callable[..., Any]] = {
-    "indent": _indent,
-    "safe": _safe,
-    "string": _string,
-    "tojson": to_json,
-    "trim": _trim,
-}
-"""Filters that accept template text unconverted."""
-
 PLACE_ALL, PLACE_FIRST, PLACE_LINE = "place all lines", "place the first line", "place the first line, and end the last"
 """The filters that move text to the right, as far as its first line has less than an indentation. No template can name
 them (rendering.jinja.line_tags).
 """
+
+LAYOUT: Mapping[str, Callable[..., Any]] = {
+    "indent": _indent,
+    "safe": _safe,
+    "string": _string,
+    "to_yaml": to_yaml,
+    "tojson": to_json,
+    "trim": _trim,
+    PLACE_ALL: partial(placed, all_lines=True),
+    PLACE_FIRST: partial(placed, all_lines=False),
+    PLACE_LINE: partial(placed, all_lines=False, ends_line=True),
+}
+"""Filters that accept template text unconverted."""
 
 OWN: Mapping[str, Callable[..., Any]] = {
     "b64decode": b64decode,
@@ -406,13 +409,10 @@ def _orderable(name: str, function: Callable[..., Any], args: tuple[Any, ...], k
     if isinstance(items, Mapping):
         keys: Iterable[Any] = items.values() if named.get("by") == "value" else items.keys()
     else:
-        items = items if isinstance(items, (list, tuple, str, range)) else [*limits.counted(items)]
-        attribute = named.get("attribute")
-        keys = items
-        if name == "sort" and attribute is not None:
-            keys = map(make_multi_attrgetter(args[0], attribute), items)
-        elif attribute is not None:
-            keys = map(make_attrgetter(args[0], attribute, default=named.get("default")), items)
+        keys = items = items if isinstance(items, (list, tuple, str, range)) else [*limits.counted(items)]
+        if (attribute := named.get("attribute")) is not None:
+            getter = make_multi_attrgetter if name == "sort" else partial(make_attrgetter, default=named.get("default"))
+            keys = map(getter(args[0], attribute), items)
     if not isinstance(items, (str, range)):
         check_order(keys)
     return items
@@ -487,41 +487,40 @@ def _checked_arguments(
     name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], passed: int
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments, converted for the filter. The value is at `passed`. Raises LimitError for too large ones."""
-    subject = args[passed] if len(args) > passed else None
-    if isinstance(subject, Undefined):
-        str(subject)
-    if name in _TEXTUAL and not isinstance(subject, str):
-        subject = text_of(subject)
-    rest = args[passed + 1 :]
+    given, subject, rest = args[:passed], args[passed : passed + 1], args[passed + 1 :]
+    for value in subject:
+        if isinstance(value, Undefined):
+            str(value)
+        if name in _TEXTUAL and not isinstance(value, str):
+            subject = (text_of(value),)
     if name == "replace":
         rest = (*map(text_of, rest[:2]), *rest[2:])
         kwargs = {key: text_of(arg) if key in ("old", "new") else arg for key, arg in kwargs.items()}
-    _check_size(name, subject, (*rest, *kwargs.values()))
-    args = (*args[:passed], subject, *rest) if len(args) > passed else args
+    _check_size(name, subject[0] if subject else None, (*rest, *kwargs.values()))
     if name in _ORDERS:
-        items = _call_filter(name, partial(_orderable, name, function), (args, kwargs), {})
-        args = (*args[:passed], items, *rest)
+        ordered = (*given, *subject, *rest)
+        subject = (_call_filter(name, partial(_orderable, name, function), (ordered, kwargs), {}),)
     if name in _WRITES_REPR:
-        args = (*args[:passed], *[json_data(arg) for arg in args[passed:]])
+        subject, rest = (*map(json_data, subject),), (*map(json_data, rest),)
         kwargs = {key: json_data(arg) for key, arg in kwargs.items()}
-    return args, kwargs
+    return (*given, *subject, *rest), kwargs
 
 
-def _plain_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A filter that gets plain values, stays within the limits, and never returns Markup."""
+def _bounded(result: Any) -> Any:
+    """The result of a filter, never Markup. Raises LimitError for one that is too large."""
+    if type(result) is int:
+        limits.check_number(result)
+    if not isinstance(result, (str, Octets)):
+        return result
+    limits.current().produce(len(result))
+    return str(result) if isinstance(result, str) else result
+
+
+def _filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A filter that gets its arguments as the tables above say, stays within the limits, and never returns Markup."""
     passed = 1 if hasattr(function, "jinja_pass_arg") else 0
     changes = name in _WRITES_REPR or name in _ORDERS
-
-    def filtered(*args: Any, **kwargs: Any) -> Any:
-        args = (*args[:passed], *[text_as_string(arg) for arg in args[passed:]])
-        if kwargs:
-            kwargs = {key: text_as_string(arg) for key, arg in kwargs.items()}
-        if is_tracked(args) or (kwargs and is_tracked(kwargs.values())):
-            return call_tracked(applied, args, kwargs)
-        try:
-            return applied(*args, **kwargs)
-        except AwaitedError as error:
-            return error.unknown
+    keeps_text, reads_items, secrecy = name in LAYOUT, name in _READS_ITEMS, _SECRECY.get(name)
 
     def applied(*args: Any, **kwargs: Any) -> Any:
         if changes or len(args) <= passed or type(args[passed]) is not str:
@@ -531,90 +530,58 @@ def _plain_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]
         result = _call_filter(name, function, args, kwargs)
         if isinstance(result, GeneratorType):
             return limits.chained(result, (*args, *kwargs.values()))
-        if type(result) is int:
-            limits.check_number(result)
-        if isinstance(result, Octets):
-            limits.current().produce(len(result))
-        if isinstance(result, str):
-            limits.current().produce(len(result))
-            return str(result)  # escape, urlize and their like give Markup
-        return result
+        return _bounded(result)
+
+    operation = function if keeps_text else applied
+
+    def filtered(*args: Any, **kwargs: Any) -> Any:
+        shown = Secrecy.NONE if name == "map" and _names_metadata(kwargs.get("attribute")) else secrecy
+        if reads_items:
+            args = tuple([track_container(arg) for arg in args])
+            kwargs = {key: track_container(arg) for key, arg in kwargs.items()}
+        if not keeps_text:
+            args = tuple([text_as_string(arg) for arg in args])
+            kwargs = {key: text_as_string(arg) for key, arg in kwargs.items()}
+        if is_tracked(args) or (kwargs and is_tracked(kwargs.values())):
+            found = call_tracked(operation, args, kwargs)
+            if shown is not None and type(found) is TrackedValue:
+                return TrackedValue(found.value, with_secrecy(found.provenance, shown))
+            return found
+        try:
+            return operation(*args, **kwargs)
+        except AwaitedError as error:
+            return error.unknown
 
     if passed:
         filtered.jinja_pass_arg = function.jinja_pass_arg  # type: ignore[attr-defined]
     return filtered
 
 
-def _counting_filter(filtered: Callable[..., Any]) -> Callable[..., Any]:
-    """A filter that reads how many objects there are, and no object."""
+def _names_metadata(attribute: Any) -> bool:
+    """Whether the fields that `map` reads are names of Secrets or other metadata, which is no content."""
+    return isinstance(attribute, str) and attribute.startswith(("metadata.name", "metadata.uid", "metadata.l"))
 
-    def counting(value: Any) -> Any:
+
+_SECRECY: Mapping[str, Secrecy] = {
+    "count": Secrecy.NONE,
+    "length": Secrecy.NONE,
+    "md5": Secrecy.DIGEST,
+    "sha256": Secrecy.DIGEST,
+}
+"""Filters whose result is no more of a Secret's content than this: the number of items, or a hash."""
+
+
+def _counting(name: str) -> Callable[..., Any]:
+    """Jinja's `length`, which reads how many objects there are, and no object."""
+    counted = _filter(name, len)
+
+    def length(value: Any) -> Any:
         if type(value) is not TrackedValue or value.bodies is None:
-            return filtered(value)
+            return counted(value)
         limits.current().produce(limits.size_of(value.bodies))
-        return value.derive(len(value.bodies))
+        return TrackedValue(len(value.bodies), with_secrecy(value.provenance, Secrecy.NONE))
 
-    return _with_secrecy(counting, Secrecy.NONE)
-
-
-def _with_secrecy(filtered: Callable[..., Any], secrecy: Secrecy) -> Callable[..., Any]:
-    """A filter whose result is no more of a Secret's content than this: the number of items, or a hash."""
-
-    def result_of(*args: Any, **kwargs: Any) -> Any:
-        found = filtered(*args, **kwargs)
-        if type(found) is not TrackedValue:
-            return found
-        return TrackedValue(found.value, with_secrecy(found.provenance, secrecy))
-
-    return result_of
-
-
-def _mapping_filter(filtered: Callable[..., Any]) -> Callable[..., Any]:
-    """Jinja's `map`. The names of Secrets and their other metadata are no content."""
-    public = _with_secrecy(filtered, Secrecy.NONE)
-
-    def mapping(*args: Any, **kwargs: Any) -> Any:
-        attribute = kwargs.get("attribute")
-        is_public = isinstance(attribute, str) and attribute.startswith(("metadata.name", "metadata.uid", "metadata.l"))
-        return public(*args, **kwargs) if is_public else filtered(*args, **kwargs)
-
-    mapping.jinja_pass_arg = filtered.jinja_pass_arg  # type: ignore[attr-defined]
-    return mapping
-
-
-def _item_reading_filter(filtered: Callable[..., Any]) -> Callable[..., Any]:
-    """A filter whose result has the provenance of all values in its arguments, however deep."""
-
-    def reading(*args: Any, **kwargs: Any) -> Any:
-        return filtered(*map(track_container, args), **{key: track_container(arg) for key, arg in kwargs.items()})
-
-    if hasattr(filtered, "jinja_pass_arg"):
-        reading.jinja_pass_arg = filtered.jinja_pass_arg  # type: ignore[attr-defined]
-    return reading
-
-
-def _tracked_test(function: Callable[..., Any], tested: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    if isinstance(args[0], (TrackedValue, UnknownValue)) and function in (
-        JINJA_TESTS["defined"],
-        JINJA_TESTS["undefined"],
-    ):
-        if isinstance(args[0], UnknownValue) and args[0].unanswered:
-            return args[0]
-        provenance = mark_read_unready(args[0].provenance)
-        return TrackedValue(function(args[0]), with_secrecy(provenance, Secrecy.NONE))
-    return call_tracked(tested, args, {})
-
-
-def _layout_filter(function: Callable[..., Any]) -> Callable[..., Any]:
-    def filtered(*args: Any, **kwargs: Any) -> Any:
-        if is_tracked(args) or (kwargs and is_tracked(kwargs.values())):
-            return call_tracked(function, args, kwargs)
-        try:
-            return function(*args, **kwargs)
-        except AwaitedError as error:
-            return error.unknown
-
-    return filtered
+    return length
 
 
 def _to_yaml(value: Any) -> Any:
@@ -627,17 +594,20 @@ def _to_yaml(value: Any) -> Any:
         return traced_yaml(content)
     if type(value) is TrackedValue and value.traced:
         return traced_yaml(value)
-    found = _layout_filter(to_yaml)(value)
+    found = _TO_YAML(value)
     if isinstance(found, UnknownValue):
         return str(found) if not found.lenient else Text((EMPTY["{}"],))
     return found
+
+
+_TO_YAML = _filter("to_yaml", to_yaml)
 
 
 @pass_environment
 def _from_yaml(environment: Environment, value: Any) -> Any:
     """`from_yaml`. Values in template text stay values: the text around them is parsed, as that of a manifest is."""
     if type(untracked(value)) is not Text:
-        return _plain_filter("from_yaml", from_yaml)(value)
+        return _filter("from_yaml", from_yaml)(value)
     try:
         return call_tracked(partial(template_data, files=[*environment.numbers]), (value,), {})  # type: ignore[attr-defined]
     except AwaitedError as error:
@@ -674,16 +644,24 @@ def _test_function(name: str) -> Callable[..., Any]:
     return function
 
 
-def _plain_test(name: str) -> Callable[..., Any]:
-    original, function = _TEST_FUNCTIONS[name], _test_function(name)
-    passed = 1 if hasattr(function, "jinja_pass_arg") else 0
+def _test(name: str) -> Callable[..., Any]:
+    """A test that gets plain values."""
+    function = _test_function(name)
     converted = track_container if function is matching else text_as_string
+    is_presence = name in ("defined", "undefined")
 
     def tested(*args: Any) -> Any:
-        args = (*args[:passed], *[converted(arg) for arg in args[passed:]])
-        return _tracked_test(original, tested, args) if is_tracked(args) else function(*args)
+        args = tuple([converted(arg) for arg in args])
+        if not is_tracked(args):
+            return function(*args)
+        value = args[0]
+        if not is_presence or not isinstance(value, (TrackedValue, UnknownValue)):
+            return call_tracked(tested, args, {})
+        if isinstance(value, UnknownValue) and value.unanswered:
+            return value
+        return TrackedValue(function(value), with_secrecy(mark_read_unready(value.provenance), Secrecy.NONE))
 
-    if passed:
+    if hasattr(function, "jinja_pass_arg"):
         tested.jinja_pass_arg = function.jinja_pass_arg  # type: ignore[attr-defined]
     return tested
 
@@ -699,34 +677,20 @@ def _attr(environment: Environment, value: Any, name: Any) -> Any:
 
 _ACCEPT_TRACKED: Mapping[str, Callable[..., Any]] = {
     "attr": _attr,
+    "count": _counting("count"),
     "d": _default,
     "default": _default,
     "from_yaml": _from_yaml,
+    "length": _counting("length"),
     "merge": _merge,
     "to_yaml": _to_yaml,
 }
 """Filters that get tracked values and template text unconverted."""
 
 
-def _filters() -> Iterator[tuple[str, Callable[..., Any]]]:
-    made = {
-        **{name: _plain_filter(name, function) for name, function in {**JINJA_FILTERS, **OWN}.items()},
-        **{name: _layout_filter(function) for name, function in LAYOUT.items()},
-        **{name: _counting_filter(_plain_filter(name, len)) for name in ("count", "length")},
-        "map": _mapping_filter(_plain_filter("map", JINJA_FILTERS["map"])),
-    }
-    for name, filtered in made.items():
-        if name not in REMOVED:
-            reading = _item_reading_filter(filtered) if name in _READS_ITEMS else filtered
-            yield name, _with_secrecy(reading, Secrecy.DIGEST) if name in _DIGESTS else reading
-    yield from _ACCEPT_TRACKED.items()
-
-
-FILTERS: dict[str, Callable[..., Any]] = dict(_filters())
-TESTS: Mapping[str, Callable[..., Any]] = {name: _plain_test(name) for name in _TEST_FUNCTIONS}
-
-PLACING: dict[str, Callable[..., Any]] = {
-    PLACE_ALL: _layout_filter(partial(placed, all_lines=True)),
-    PLACE_FIRST: _layout_filter(partial(placed, all_lines=False)),
-    PLACE_LINE: _layout_filter(partial(placed, all_lines=False, ends_line=True)),
+FILTERS: dict[str, Callable[..., Any]] = {
+    **{name: _filter(name, each) for name, each in {**JINJA_FILTERS, **OWN, **LAYOUT}.items() if name not in REMOVED},
+    **_ACCEPT_TRACKED,
 }
+PLACING = {name: FILTERS.pop(name) for name in (PLACE_ALL, PLACE_FIRST, PLACE_LINE)}
+TESTS: Mapping[str, Callable[..., Any]] = {name: _test(name) for name in _TEST_FUNCTIONS}
