@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from ssa_operator.tools.editor.attribute_docs import docs_of
+from ssa_operator.tools.editor.vocabulary import docs_of
 from ssa_operator.web import answers, folder_page, overview, parent_rows, rollout_page, shown_text
 from ssa_operator.web.answers import OPERATIONS, Operation
 

@@ -11,7 +11,7 @@ from ssa_operator.objects.readiness import RULES, ReadinessState
 from ssa_operator.reconcile.child import FailureReason
 from ssa_operator.reconcile.status.author_status import ConditionType
 from ssa_operator.reconcile.status.verdict import ReadyReason
-from ssa_operator.tools.editor.attribute_docs import class_docs
+from ssa_operator.tools.editor.vocabulary import class_docs
 from tests.packaging.checkout import ROOT
 
 PAGE = (ROOT / "docs" / "readiness.md").read_text(encoding="utf-8")

@@ -13,8 +13,8 @@ from ssa_operator.rendering.folder.loaded_folders import Sources
 from ssa_operator.schema.crd_schema import reports_status
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.tools.checks.crd_rules import accepts_no_object
+from ssa_operator.tools.checks.field_rules import scale_path
 from ssa_operator.tools.checks.refusal_rules import AskedManifest, Refusal
-from ssa_operator.tools.checks.server_field_rules import scale_path
 from ssa_operator.tools.offline.project import CRDKind
 
 

@@ -1,15 +1,21 @@
-"""Finds the values in templates that the author of a parent decides.
+"""Rules about what the author of a parent decides: the objects of lookups, the kinds of manifests, the parents that
+templates create, and what shows a Secret's content.
 
 Promises:
-- A value counts as the parent's if it is an expression over `spec`, or over the labels or annotations of the parent,
-  even through variables, loops, `with`, macros and their parameters, imports and includes.
-- The parent's own name and namespace don't count, and neither do the cluster's answers.
-- Each manifest of a kind that has a folder is rendered as the operator would render it, as a parent, up to `maxDepth`.
-- Templates that create parents without end are one finding for each example, at the line of the manifest.
+- A value is the parent's if it is an expression over `spec`, or over the labels or annotations of the parent, even
+  through variables, loops, `with`, macros and their parameters, imports and includes. The parent's own name and
+  namespace don't count, and neither do the cluster's answers.
+- A lookup whose kind, name or namespace the parent decides is a finding, and so is a manifest whose kind the parent
+  decides, or whose namespace if the operator applies manifests in other namespaces.
+- A comparison of a Secret's content with such a value is a finding: the rendered result shows whether they are equal.
+  Metadata, the names of keys, a length, and whether something is defined are not content.
+- Each manifest of a kind that has a folder is rendered as a parent, up to `maxDepth`. Templates that create parents
+  without end are one finding for each example.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
@@ -17,8 +23,10 @@ from jinja2 import nodes
 
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.render_result import Document
+from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.reconcile.nested_parents import chain
 from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS
+from ssa_operator.rendering.values.line_marks import without_marks
 from ssa_operator.tools.findings.findings import Finding
 from ssa_operator.tools.offline.offline_cluster import OfflineParent
 
@@ -207,3 +215,232 @@ def _placed(document: Document, namespace: str) -> Document:
     if not namespace or metadata.get("namespace"):
         return document
     return replace(document, body={**document.body, "metadata": {**metadata, "namespace": namespace}})
+
+
+_POSITIONS: Mapping[str, int] = {"apiVersion": 0, "kind": 1, "name": 2, "namespace": 3, "namespaces": 5}
+
+_HOLE = "\ufffc"
+"""Stands for an expression in the text of a template."""
+
+_KIND = re.compile(r"""(?:- )?["']?(?P<field>kind|apiVersion)["']?\s*:""")
+_METADATA = re.compile(r"""(?:- )?(?P<indent> *)["']?metadata["']?\s*:\s*(?P<flow>\{)?""")
+_NAMESPACE = re.compile(r"""["']?namespace["']?\s*:""")
+
+
+def check_lookups(trees: Mapping[str, nodes.Template]) -> list[Finding]:
+    """The findings in the lookups of templates, by their paths below the templates folder."""
+    decided = decided_by_parent(trees)
+    return list(dict.fromkeys(finding for name, tree in trees.items() for finding in _check(name, tree, decided[name])))
+
+
+def _check(name: str, tree: nodes.Template, decided: set[str]) -> Iterator[Finding]:
+    for call in tree.find_all(nodes.Call):
+        if not isinstance(call.node, nodes.Name) or call.node.name not in ("lookup", "lookup_all"):
+            continue
+        kind = _argument(call, "kind", 1)
+        what = kind.value if isinstance(kind, nodes.Const) else "object"
+        for argument, position in _POSITIONS.items():
+            if call.node.name == "lookup_all" and argument == "name":
+                continue
+            given = _argument(call, argument, position)
+            if given is not None and reads(given, decided):
+                yield Finding(
+                    code="lookup-by-parent",
+                    message=f"the parent decides the {argument} of the {what} that {call.node.name} reads",
+                    location=SourceLocation(name, call.lineno),
+                )
+
+
+def _argument(call: nodes.Call, name: str, position: int) -> nodes.Expr | None:
+    """The argument of a call, None if it isn't given."""
+    if position < len(call.args):
+        return call.args[position]
+    return next((each.value for each in call.kwargs if each.key == name), None)
+
+
+def check_manifest_choices(
+    trees: Mapping[str, nodes.Template], applies_elsewhere: Callable[[str], bool]
+) -> list[Finding]:
+    """The findings in the manifests of templates. `applies_elsewhere`: whether the manifests of a file may be in other
+    namespaces than the parent.
+    """
+    decided = decided_by_parent(trees)
+    found: dict[Finding, None] = {}
+    for name, tree in trees.items():
+        for before, line, expression in _expressions(tree):
+            field = _field(before, line)
+            if field == "namespace" and not applies_elsewhere(name):
+                continue
+            if field == "manifest" and (name.rpartition("/")[2].startswith("_") or _is_macros_text(tree, expression)):
+                continue
+            if field and reads(expression, decided[name]):
+                of = "this manifest" if field == "manifest" else f"the {field} of this manifest"
+                location = SourceLocation(name, expression.lineno)
+                found[Finding(code="manifest-by-parent", message=f"the parent decides {of}", location=location)] = None
+    return list(found)
+
+
+def _is_macros_text(tree: nodes.Template, expression: nodes.Expr) -> bool:
+    """Whether a macro prints an expression or is called in it: its text may be any part of a manifest."""
+    if isinstance(expression, nodes.Call) or expression.find(nodes.Call):
+        return True
+    texts = (each for kind in (nodes.Macro, nodes.AssignBlock) for each in tree.find_all(kind))
+    return any(found is expression for text in texts for found in text.find_all(type(expression)))
+
+
+def _expressions(tree: nodes.Template) -> Iterator[tuple[list[str], str, nodes.Expr]]:
+    """Each expression that a file prints, with the lines before it, and its own line before and at it."""
+    lines = [""]
+    for output in tree.find_all(nodes.Output):
+        for node in output.nodes:
+            if isinstance(node, nodes.TemplateData):
+                first, *rest = without_marks(node.data).split("\n")
+                lines[-1] += first
+                lines += rest
+            else:
+                lines[-1] += _HOLE
+                yield lines[:-1], lines[-1], node
+
+
+def _field(before: list[str], line: str) -> str | None:
+    """The field of a manifest that the last expression of a line gives: `manifest` for a whole manifest, None for
+    anything else.
+    """
+    if line == _HOLE:
+        return "manifest"
+    if found := _KIND.match(line):
+        return found["field"]
+    if (found := _METADATA.match(line)) and found["flow"]:
+        return "namespace" if _NAMESPACE.search(line.rpartition(",")[2]) else None
+    if "," in line or not _NAMESPACE.match(line.lstrip()):
+        return None
+    indent = len(line) - len(line.lstrip())
+    above = next((each for each in reversed(before) if each.strip() and len(each) - len(each.lstrip()) < indent), "")
+    return "namespace" if (found := _METADATA.match(above)) and not found["indent"] else None
+
+
+_KIND_POSITIONS: Mapping[str, int] = {"lookup": 1, "lookup_all": 1, "child": 0, "live": 0}
+
+_CONTENT = frozenset({"data", "stringData"})
+
+_KEY_METHODS = frozenset({"items", "keys"})
+"""Methods of a Secret's data that give the names of its keys."""
+
+_LENGTHS = frozenset({"count", "length", "wordcount"})
+"""Filters whose result is no content."""
+
+_COMPARING_TESTS = frozenset(
+    {
+        "==",
+        "!=",
+        "<",
+        "<=",
+        ">",
+        ">=",
+        "eq",
+        "equalto",
+        "ge",
+        "greaterthan",
+        "gt",
+        "in",
+        "le",
+        "lessthan",
+        "lt",
+        "ne",
+        "sameas",
+    }
+)
+_COMPARING_METHODS = frozenset({"count", "endswith", "find", "index", "rfind", "rindex", "startswith"})
+_COMPARING_FILTERS = frozenset({"regex_search"})
+
+
+def check_secrets(trees: Mapping[str, nodes.Template]) -> list[Finding]:
+    """The findings of templates, by their paths below the templates folder."""
+    decided = decided_by_parent(trees)
+    secrets = names_of(trees, lambda _, expression, names: _is_secret(expression, names))
+    contents = names_of(trees, lambda file, expression, names: _is_content(expression, names, secrets[file]))
+    return list(
+        dict.fromkeys(
+            Finding(
+                code="secret-comparison",
+                message="a Secret's content is compared with a value that the parent decides",
+                location=SourceLocation(file, line),
+            )
+            for file, tree in trees.items()
+            for line, sides in _comparisons(tree)
+            if any(_is_content(side, contents[file], secrets[file]) for side in sides)
+            and any(
+                reads(side, decided[file]) and not _is_content(side, contents[file], secrets[file]) for side in sides
+            )
+        )
+    )
+
+
+def _comparisons(tree: nodes.Template) -> Iterator[tuple[int, list[nodes.Expr]]]:
+    """Each comparison, with its line and its operands."""
+    for each in tree.find_all((nodes.Compare, nodes.Test, nodes.Call, nodes.Filter)):
+        match each:
+            case nodes.Compare():
+                yield each.lineno, [each.expr, *(operand.expr for operand in each.ops)]
+            case nodes.Test(name=name) if name in _COMPARING_TESTS:
+                yield each.lineno, [each.node, *each.args]
+            case nodes.Filter(name=name, node=nodes.Expr() as subject) if name in _COMPARING_FILTERS:
+                yield each.lineno, [subject, *each.args]
+            case nodes.Call(node=nodes.Getattr(attr=name) as method) if name in _COMPARING_METHODS:
+                yield each.lineno, [method.node, *each.args]
+
+
+def _is_secret(node: nodes.Node, names: set[str]) -> bool:
+    """Whether an expression is a Secret, or several."""
+    match node:
+        case nodes.Name(name=name):
+            return name in names
+        case nodes.Call(node=nodes.Name(name=function)) if function in _KIND_POSITIONS:
+            position = _KIND_POSITIONS[function]
+            given = [*node.args[position : position + 1], *(each.value for each in node.kwargs if each.key == "kind")]
+            return any(isinstance(kind, nodes.Const) and kind.value == "Secret" for kind in given)
+        case nodes.Filter(name=name):
+            return name != "map" and node.node is not None and _is_secret(node.node, names)
+        case nodes.CondExpr():
+            return any(each is not None and _is_secret(each, names) for each in (node.expr1, node.expr2))
+        case nodes.Or() | nodes.And():
+            return _is_secret(node.left, names) or _is_secret(node.right, names)
+        case nodes.Getitem(arg=nodes.Const(value=int())):
+            return _is_secret(node.node, names)
+    return False
+
+
+def _is_content(node: nodes.Node, names: set[str], secrets: set[str]) -> bool:
+    """Whether an expression is derived from a Secret's content."""
+    match node:
+        case nodes.Name(name=name):
+            return name in names
+        case nodes.Getattr() | nodes.Getitem():
+            return _is_value(node, secrets) or _is_content(node.node, names, secrets)
+        case nodes.Call(node=nodes.Name(name=function)) if function in CLUSTER_FUNCTIONS:
+            return False
+        case nodes.Filter(name=name) if name in _LENGTHS:
+            return False
+        case nodes.Test() | nodes.Compare() | nodes.Not():
+            return False
+        case nodes.CondExpr():
+            return any(each is not None and _is_content(each, names, secrets) for each in (node.expr1, node.expr2))
+    return any(_is_content(each, names, secrets) for each in node.iter_child_nodes())
+
+
+def _is_value(node: nodes.Getattr | nodes.Getitem, secrets: set[str]) -> bool:
+    """Whether an expression reads a key of a Secret's data."""
+    if _member(node) in _KEY_METHODS:
+        return False
+    data = node.node
+    return (
+        isinstance(data, (nodes.Getattr, nodes.Getitem))
+        and _member(data) in _CONTENT
+        and _is_secret(data.node, secrets)
+    )
+
+
+def _member(node: nodes.Getattr | nodes.Getitem) -> object:
+    if isinstance(node, nodes.Getattr):
+        return node.attr
+    return node.arg.value if isinstance(node.arg, nodes.Const) else None

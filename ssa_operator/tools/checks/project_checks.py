@@ -35,10 +35,14 @@ from ssa_operator.rendering.folder.loaded_folders import Sources, load_all
 from ssa_operator.rendering.folder.object_files import read_objects
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.tools.checks.checked_project import CheckedProject
-from ssa_operator.tools.checks.crd_history import check_against, earlier_crds
-from ssa_operator.tools.checks.crd_rules import check_crds, unknown_fields
+from ssa_operator.tools.checks.crd_rules import (
+    check_against,
+    check_crds,
+    earlier_crds,
+    unknown_fields,
+    unreported_revisions,
+)
 from ssa_operator.tools.checks.refusal_rules import AskedManifest, Refusal
-from ssa_operator.tools.checks.rollout_rules import unreported_revisions
 from ssa_operator.tools.checks.template_checks import check_templates
 from ssa_operator.tools.findings.codes import CODES, REPLACED
 from ssa_operator.tools.findings.findings import Finding

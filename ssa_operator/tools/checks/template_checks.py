@@ -45,18 +45,12 @@ from ssa_operator.schema.variants import Variant, variants
 from ssa_operator.tools.checks.checked_project import CheckedProject
 from ssa_operator.tools.checks.child_rules import ChildNames
 from ssa_operator.tools.checks.conversion_rules import check_conversions
-from ssa_operator.tools.checks.field_rules import check_empty_values
-from ssa_operator.tools.checks.file_rules import check_files, check_folder_names
-from ssa_operator.tools.checks.literal_rules import check_passwords, check_scalars
-from ssa_operator.tools.checks.lookup_rules import check_lookups, check_manifest_choices
-from ssa_operator.tools.checks.manifest_rules import check_image_names, check_manifests, check_waits
+from ssa_operator.tools.checks.field_rules import check_control_plane_fields, check_empty_values, check_server_fields
+from ssa_operator.tools.checks.manifest_rules import check_image_names, check_manifests, check_references, check_waits
 from ssa_operator.tools.checks.name_rules import check_names, parse_files
-from ssa_operator.tools.checks.parent_choices import check_nesting
+from ssa_operator.tools.checks.parent_choices import check_lookups, check_manifest_choices, check_nesting, check_secrets
 from ssa_operator.tools.checks.ready_objects import ready_object
-from ssa_operator.tools.checks.reference_rules import check_references
 from ssa_operator.tools.checks.refusal_rules import AskedManifest, check_refusals, server_findings
-from ssa_operator.tools.checks.secret_rules import check_secrets
-from ssa_operator.tools.checks.server_field_rules import check_control_plane_fields, check_server_fields
 from ssa_operator.tools.checks.shown_findings import (
     repaired,
     without_accepted,
@@ -64,7 +58,11 @@ from ssa_operator.tools.checks.shown_findings import (
     without_known,
     without_repeated,
 )
-from ssa_operator.tools.checks.text_checks import (
+from ssa_operator.tools.checks.text_rules import (
+    check_files,
+    check_folder_names,
+    check_passwords,
+    check_scalars,
     check_texts,
     may_apply_elsewhere,
     misnamed_example,

@@ -1,4 +1,4 @@
-"""Where a name is defined, and where a field of the spec is read.
+"""Where a name is defined, where a field of the spec is read, and the outline of a file.
 
 Promises:
 - An include or import leads to its file, and a macro, a variable or a parameter to the tag that binds it.
@@ -16,6 +16,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from lsprotocol.types import DocumentSymbol, Position, Range, SymbolKind
+
 from ssa_operator.objects.annotations import PREFIX
 from ssa_operator.objects.json_schema import all_schemas
 from ssa_operator.objects.render_result import Document
@@ -24,8 +26,7 @@ from ssa_operator.objects.template_contents import PossibleField
 from ssa_operator.rendering.jinja.templates import VALUES
 from ssa_operator.rendering.possible_manifests import template_contents
 from ssa_operator.tools.editor.edited_project import EditedProject, value_of
-from ssa_operator.tools.editor.expression_types import Reading, manifest_files, string_of
-from ssa_operator.tools.editor.included_files import included_path
+from ssa_operator.tools.editor.expression_types import Reading, included_path, manifest_files, string_of
 from ssa_operator.tools.editor.manifest_cursor import ITEM, ManifestText, manifest_at, manifests, yaml_place
 from ssa_operator.tools.editor.template_cursor import (
     Chain,
@@ -37,7 +38,7 @@ from ssa_operator.tools.editor.template_cursor import (
     tag_at,
     word_around,
 )
-from ssa_operator.tools.editor.text_places import Span, Target, lines_of, whole_line
+from ssa_operator.tools.editor.text_places import UTF_16, Span, Target, lines_of, units, whole_line
 from ssa_operator.tools.offline.project import read_version
 
 _DEPTH = 8
@@ -309,3 +310,46 @@ def _readers(reading: Reading, folder: str, names: tuple[str, ...]) -> Iterator[
         written = ".".join(names)
         at = lines[number].find(written)
         yield Target(path, Span(number, at, at + len(written)) if at >= 0 else whole_line(lines[number], number))
+
+
+def symbols(text: str, *, is_template: bool, encoding: str = UTF_16) -> list[DocumentSymbol]:
+    """The manifests and the macros of a file, in the order of its lines."""
+    lines = lines_of(text)
+
+    def position(line: int, column: int | None = None) -> Position:
+        return Position(line, units(lines[line][:column], encoding))
+
+    return [
+        DocumentSymbol(
+            name=name,
+            detail=detail,
+            kind=kind,
+            range=Range(Position(begin, 0), position(end)),
+            selection_range=Range(position(span.line, span.column), position(span.line, span.end)),
+        )
+        for begin, end, name, detail, kind, span in sorted(
+            [*_manifests(lines), *(_macros(lines) if is_template else ())], key=lambda each: each[0]
+        )
+    ]
+
+
+_Found = tuple[int, int, str, str, SymbolKind, Span]
+"""The first and the last line, the name, its detail, and where the name is."""
+
+
+def _manifests(lines: list[str]) -> Iterator[_Found]:
+    for each in manifests(lines):
+        if each.kind:
+            last = max(each.begin, min(each.end, len(lines)) - 1)
+            span = whole_line(lines[each.kind_line], each.kind_line)
+            yield each.begin, last, f"{each.kind} {each.name}".strip(), each.api_version, SymbolKind.Object, span
+
+
+def _macros(lines: list[str]) -> Iterator[_Found]:
+    text = "\n".join(lines)
+    for name, bound in bindings(text).items():
+        if bound.kind == "macro":
+            line = text.count("\n", 0, bound.offset)
+            column = bound.offset - (text.rfind("\n", 0, bound.offset) + 1)
+            span = Span(line, column, column + len(name))
+            yield line, line, name, f"({bound.expression})", SymbolKind.Function, span

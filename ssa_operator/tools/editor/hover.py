@@ -25,11 +25,10 @@ from ssa_operator.rendering.values.manifest_values import json_text
 from ssa_operator.tools.checks.checked_project import CheckedProject
 from ssa_operator.tools.checks.template_checks import ready_example
 from ssa_operator.tools.editor import vocabulary
-from ssa_operator.tools.editor.completion_values import field_text as schema_text
+from ssa_operator.tools.editor.completion import annotation_words, schema_around
+from ssa_operator.tools.editor.completion import field_text as schema_text
 from ssa_operator.tools.editor.edited_project import EditedProject
-from ssa_operator.tools.editor.expression_types import Reading, below, members, type_of, type_text
-from ssa_operator.tools.editor.included_files import file_text
-from ssa_operator.tools.editor.manifest_completion import annotation_words, schema_around
+from ssa_operator.tools.editor.expression_types import Reading, below, file_text, members, type_of, type_text
 from ssa_operator.tools.editor.manifest_cursor import yaml_place
 from ssa_operator.tools.editor.template_cursor import (
     Chain,

@@ -15,7 +15,7 @@ from pathlib import Path
 from lsprotocol import types
 from pygls import uris
 
-from ssa_operator.tools.editor.completion_values import Completions
+from ssa_operator.tools.editor.completion import Completions
 from ssa_operator.tools.editor.diagnostics import Problem
 from ssa_operator.tools.editor.edited_project import EditedProject
 from ssa_operator.tools.editor.expression_types import Reading

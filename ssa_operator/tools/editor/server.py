@@ -41,7 +41,7 @@ from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.rendering.values.limits import Interrupt, Interrupted, interruptible
 from ssa_operator.tools.checks.api_server import WarmAPIServer
 from ssa_operator.tools.editor.completion import completions
-from ssa_operator.tools.editor.definitions import definition, references
+from ssa_operator.tools.editor.definitions import definition, references, symbols
 from ssa_operator.tools.editor.diagnostics import Problems, problems_of
 from ssa_operator.tools.editor.edited_project import (
     EditedProject,
@@ -53,7 +53,6 @@ from ssa_operator.tools.editor.edited_project import (
 from ssa_operator.tools.editor.expression_types import Reading
 from ssa_operator.tools.editor.hover import hover
 from ssa_operator.tools.editor.protocol_values import OpenTexts, Places, place_of
-from ssa_operator.tools.editor.symbols import symbols
 from ssa_operator.tools.editor.text_places import UTF_16, Target
 
 PAUSE = 0.3

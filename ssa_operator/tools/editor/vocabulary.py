@@ -7,8 +7,10 @@ Promises:
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
+import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -25,7 +27,6 @@ from ssa_operator.rendering.jinja import filters, functions, strategic_merge, te
 from ssa_operator.rendering.jinja.folder_files import FolderFiles
 from ssa_operator.rendering.jinja.template_api import TemplateAPI
 from ssa_operator.schema.short_schema.field_texts import TYPES
-from ssa_operator.tools.editor.attribute_docs import class_docs, docs_of
 
 _WRAPPED: Mapping[str, Callable[..., Any]] = {
     "from_yaml": text_filters.from_yaml,
@@ -252,3 +253,31 @@ SCHEMA_MARKERS = _words(
 
 SCHEMA_TYPES = (*TYPES, '"[]string"', '"map[string]string"')
 """The types of a field in `_schema.yaml`."""
+
+
+def docs_of(source: str) -> dict[str, str]:
+    """The docstrings of the assignments of a text, by name."""
+    body = ast.parse(source).body
+    return {
+        name: inspect.cleandoc(after.value.value)
+        for each, after in itertools.pairwise(body)
+        for name in assigned(each)
+        if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) and isinstance(after.value.value, str)
+    }
+
+
+def assigned(node: ast.stmt) -> list[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def class_docs(kind: type) -> list[str]:
+    """The docstrings of the attributes of a class, in order. Raises ValueError if an attribute has none."""
+    (node,) = ast.parse(inspect.getsource(kind)).body
+    assert isinstance(node, ast.ClassDef)
+    names = [name for each in node.body for name in assigned(each)]
+    docs = docs_of("\n".join(map(ast.unparse, node.body)))
+    missing = [name for name in names if name not in docs]
+    if missing:
+        raise ValueError(f"{kind.__module__}.{kind.__name__}: {', '.join(missing)} have no docstrings")
+    return [docs[name] for name in names]

@@ -7,7 +7,7 @@ import pytest
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.rendering.folder.object_files import objects
-from ssa_operator.tools.checks.server_field_rules import check_control_plane_fields, scale_path
+from ssa_operator.tools.checks.field_rules import check_control_plane_fields, scale_path
 from ssa_operator.tools.findings.codes import CODES
 from ssa_operator.tools.findings.findings import Finding
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ssa_operator.tools.checks.literal_rules import check_scalars
+from ssa_operator.tools.checks.text_rules import check_scalars
 from tests.rendering.template_files import FOLDER, HEAD, rendered
 
 

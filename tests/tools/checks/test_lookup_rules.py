@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ssa_operator.tools.checks.lookup_rules import check_lookups
 from ssa_operator.tools.checks.name_rules import parse_files
+from ssa_operator.tools.checks.parent_choices import check_lookups
 from ssa_operator.tools.findings.codes import Severity
 
 

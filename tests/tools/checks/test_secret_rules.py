@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ssa_operator.tools.checks.name_rules import parse_files
-from ssa_operator.tools.checks.secret_rules import check_secrets
+from ssa_operator.tools.checks.parent_choices import check_secrets
 from ssa_operator.tools.findings.codes import Severity
 
 S = "lookup('v1', 'Secret', 'db')"

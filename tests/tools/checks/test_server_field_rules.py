@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ssa_operator.rendering.folder.object_files import objects
-from ssa_operator.tools.checks.server_field_rules import check_server_fields
+from ssa_operator.tools.checks.field_rules import check_server_fields
 from ssa_operator.tools.findings.codes import CODES
 from ssa_operator.tools.findings.findings import Finding
 

@@ -8,12 +8,11 @@ import pytest
 
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.tools.checks.project_checks import find_problems
-from ssa_operator.tools.editor.definitions import definition, references
+from ssa_operator.tools.editor.definitions import definition, references, symbols
 from ssa_operator.tools.editor.diagnostics import problems_of
 from ssa_operator.tools.editor.edited_project import EditedProject, load_project
 from ssa_operator.tools.editor.expression_types import Reading
 from ssa_operator.tools.editor.hover import hover
-from ssa_operator.tools.editor.symbols import symbols
 from ssa_operator.tools.editor.text_places import Target, lines_of
 from tests.tools.editor.projects import loaded, marked, reading
 from tests.tools.editor.test_completion import FILES, SITE
