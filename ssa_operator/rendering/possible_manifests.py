@@ -30,7 +30,7 @@ from ssa_operator.objects.template_contents import (
     UnknownPart,
 )
 from ssa_operator.rendering.folder.loaded_folders import Folder
-from ssa_operator.rendering.jinja.expansion import Condition, Expansion, ExpansionError
+from ssa_operator.rendering.jinja.expansion import Expansion, ExpansionError
 from ssa_operator.rendering.jinja.possible_values import (
     Branch,
     Entries,
@@ -153,7 +153,7 @@ class _Line(Struct, frozen=True, kw_only=True):
         return frozenset(options), complete
 
 
-def _lines(pieces: Sequence[Piece], conditions: Sequence[Condition]) -> Iterator[_Line]:
+def _lines(pieces: Sequence[Piece], conditions: Sequence[int]) -> Iterator[_Line]:
     """The lines of a text; one with inline conditions once for each variant."""
     line: list[Piece] = []
     for piece in pieces:
@@ -169,7 +169,7 @@ def _lines(pieces: Sequence[Piece], conditions: Sequence[Condition]) -> Iterator
     yield from _variants(line, conditions)
 
 
-def _variants(pieces: Sequence[Piece], conditions: Sequence[Condition]) -> Iterator[_Line]:
+def _variants(pieces: Sequence[Piece], conditions: Sequence[int]) -> Iterator[_Line]:
     solid = [piece for piece in pieces if piece.value is not None or piece.text.strip()]
     if not solid:
         return
@@ -178,10 +178,8 @@ def _variants(pieces: Sequence[Piece], conditions: Sequence[Condition]) -> Itera
         yield _line(pieces, solid[0].branch)
         return
     numbers = sorted({number for branch in branches for number, _ in branch})
-    # An arm beyond the last one stands for a condition that is false and has no `else`.
-    arms = [range(conditions[number].arms + (not conditions[number].exhaustive)) for number in numbers]
     seen = set()
-    for chosen in itertools.islice(itertools.product(*arms), _VARIANTS_LIMIT):
+    for chosen in itertools.islice(itertools.product(*(range(conditions[each]) for each in numbers)), _VARIANTS_LIMIT):
         choice = dict(zip(numbers, chosen, strict=True))
         kept = [piece for piece in pieces if all(choice.get(number) == arm for number, arm in piece.branch)]
         present = [piece for piece in kept if piece.value is not None or piece.text.strip()]

@@ -33,7 +33,6 @@ from dataclasses import dataclass, field
 from functools import partial, reduce
 
 from jinja2 import nodes
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator.objects.identity import GroupKind
@@ -98,14 +97,6 @@ class ExpansionError(ValueError):
     """The templates are too large to be expanded."""
 
 
-class Condition(Struct, frozen=True):
-    """The arms of a condition."""
-
-    arms: int
-    exhaustive: bool
-    """Whether one of the arms always renders, because there is an `else`."""
-
-
 @dataclass(slots=True)
 class Expansion:
     """The expansion of the files of one folder. `field_options` gives the values that a field of the parent may have,
@@ -126,8 +117,8 @@ class Expansion:
     """Whether an expanded file generates values."""
     warns: bool = False
     """Whether an expanded file emits Events with `warn`."""
-    conditions: list[Condition] = field(default_factory=list)
-    """The conditions by number."""
+    conditions: list[int] = field(default_factory=list)
+    """The arms of each condition by its number, the one that renders nothing included."""
     _pieces: list[Piece] = field(default_factory=list)
     _branch: Branch = ()
     _file: str = ""
@@ -149,7 +140,7 @@ class Expansion:
                 Piece(text=f"{line}\n", location=SourceLocation(name, number), branch=())
                 for number, line in enumerate(lines, 1)
             )
-        self._blocks, self._count = {}, 0
+        self._blocks, self._count, self._file = {}, 0, name
         self._branch, self._depth, self._active = (), 0, Counter()
         return self._captured(lambda: self._template(name, {}))
 
@@ -157,7 +148,6 @@ class Expansion:
 
     def _template(self, name: str, scope: Scope) -> None:
         tree = self.trees.get(name) or self.templates.syntax_tree(name)
-        before, self._file = self._file, name
         for block in tree.find_all(nodes.Block):
             self._blocks.setdefault(block.name, []).append((name, block))
         extends = next(iter(tree.find_all(nodes.Extends)), None)
@@ -167,8 +157,7 @@ class Expansion:
             # The child's own text is not rendered, but its imports and variables count.
             self._captured(lambda: self._body([each for each in tree.body if each is not extends], scope))
             for parent in self._files(extends.template, scope, extends.lineno):
-                self._nested(partial(self._template, parent, scope), extends.lineno)
-        self._file = before
+                self._nested(partial(self._template, parent, scope), extends.lineno, parent)
 
     def _files(self, expression: nodes.Expr, scope: Scope, line: int) -> list[str]:
         """The files that an import or include may name."""
@@ -186,7 +175,7 @@ class Expansion:
         if name not in self._modules:
             module = self._modules[name] = Module({})
             try:
-                self._captured(lambda: self._nested(lambda: self._template(name, module.scope), line))
+                self._captured(lambda: self._nested(partial(self._template, name, module.scope), line, name))
             except ExpansionError:
                 # The next file that imports it must not treat it as a file without these macros.
                 del self._modules[name]
@@ -245,7 +234,7 @@ class Expansion:
     def _on_if(self, node: nodes.If, scope: Scope) -> None:
         arms = [(each.test, each.body) for each in (node, *node.elif_)]
         number = len(self.conditions)
-        self.conditions.append(Condition(arms=len(arms) + bool(node.else_), exhaustive=bool(node.else_)))
+        self.conditions.append(len(arms) + 1)
         scopes = [] if node.else_ else [scope]
         for test, _ in arms:
             self._visit(test, scope)
@@ -290,7 +279,7 @@ class Expansion:
 
     def _on_include(self, node: nodes.Include, scope: Scope) -> None:
         for name in self._files(node.template, scope, node.lineno):
-            self._nested(partial(self._template, name, dict(scope)), node.lineno, name)
+            self._nested(partial(self._template, name, dict(scope)), node.lineno, name, name)
 
     def _on_block(self, node: nodes.Block, scope: Scope) -> None:
         """The block of the template that extends all others. `super()` is the block that it overrides."""
@@ -298,14 +287,7 @@ class Expansion:
         own = dict(scope)
         for outer_file, outer in reversed(overridden):
             own = {**own, "super": Body(outer_file, (), (), outer.body, own)}
-        before = self._file
-
-        def body() -> None:
-            self._file = file
-            self._body(block.body, own)
-
-        self._nested(body, node.lineno)
-        self._file = before
+        self._nested(lambda: self._body(block.body, own), node.lineno, file)
 
     def _on_assign(self, node: nodes.Assign, scope: Scope) -> None:
         self._assign(node.target, self._visit(node.node, scope), scope)
@@ -496,15 +478,10 @@ class Expansion:
                 own[name] = UNKNOWN
         if caller is not None:
             own["caller"] = caller
-        before, self._returned, outer_returned = self._file, [], self._returned
-
-        def body() -> None:
-            self._file = macro.file
-            self._body(macro.body, own)
-
-        pieces = self._captured(lambda: self._nested(body, line, id(macro.body)))
-        found, self._returned = self._returned, outer_returned
-        self._file = before
+        outer, self._returned = self._returned, []
+        body = partial(self._body, macro.body, own)
+        pieces = self._captured(lambda: self._nested(body, line, macro.file, id(macro.body)))
+        found, self._returned = self._returned, outer
         # A macro that returns values writes text only where it ends without one.
         return reduce(self._joined, found) if found else Fragment(pieces)
 
@@ -567,7 +544,7 @@ class Expansion:
             return one
         if isinstance(one, Fragment) and isinstance(other, Fragment):
             number = len(self.conditions)
-            self.conditions.append(Condition(arms=2, exhaustive=True))
+            self.conditions.append(2)
             return Fragment((*in_arm(one, (number, 0)), *in_arm(other, (number, 1))))
         if isinstance(one, Texts) and isinstance(other, Texts):
             return limited_texts(one.options | other.options, one.complete and other.complete)
@@ -581,8 +558,10 @@ class Expansion:
         found, self._pieces = self._pieces, before
         return tuple(found)
 
-    def _nested(self, work: Callable[[], None], line: int, active: object = None) -> None:
-        """Expand a macro, an include or a block; `active` identifies what must not be within itself too often."""
+    def _nested(self, work: Callable[[], None], line: int, file: str, active: object = None) -> None:
+        """Expand a macro, an include or a block of a file; `active` identifies what must not be within itself too
+        often.
+        """
         if active is not None and self._active[active] >= _RECURSION_LIMIT:
             return
         if self._depth >= _DEPTH_LIMIT:
@@ -590,9 +569,9 @@ class Expansion:
             return
         self._depth += 1
         self._active[active] += 1
-        before = self._line
+        before, self._file = (self._file, self._line), file
         work()
-        self._line = before
+        self._file, self._line = before
         self._active[active] -= 1
         self._depth -= 1
 
