@@ -301,6 +301,18 @@ def answer_now(cluster: ClusterView, question: ViewCall) -> Any:
     return getattr(cluster, question[0])(*question[1:])
 
 
+def _once(name: str) -> Callable[..., Any]:
+    """The method of a recorded view that has each question of this name answered once."""
+
+    def answered(self: RecordedView, *arguments: Any) -> Any:
+        question = (name, *arguments)
+        if question not in self.answers:
+            self.answers[question] = self.ask(self.cluster, question)
+        return self.answers[question]
+
+    return answered
+
+
 class RecordedView(Struct, frozen=True):
     """A cluster view, and the answers that it gave. Random numbers are new each time."""
 
@@ -308,10 +320,9 @@ class RecordedView(Struct, frozen=True):
     answers: dict[ViewCall, Any] = field(default_factory=dict)
     ask: Callable[[ClusterView, ViewCall], Any] = answer_now
 
-    def _once(self, *question: Any) -> Any:
-        if question not in self.answers:
-            self.answers[question] = self.ask(self.cluster, question)
-        return self.answers[question]
+    child, lookup, answer, unreadable = _once("child"), _once("lookup"), _once("answer"), _once("unreadable")
+    synced, namespaced, serves, may_lack = _once("synced"), _once("namespaced"), _once("serves"), _once("may_lack")
+    done, reports_status = _once("done"), _once("reports_status")
 
     @property
     def now(self) -> float:
@@ -321,49 +332,9 @@ class RecordedView(Struct, frozen=True):
     def parent_schema(self) -> Body | None:
         return self.cluster.parent_schema
 
-    def synced(self, identity: Identity, /) -> bool:
-        found: bool = self._once("synced", identity)
-        return found
-
-    def namespaced(self, kind: GroupKind, /) -> bool | None:
-        found: bool | None = self._once("namespaced", kind)
-        return found
-
-    def child(self, kind: str, name: str, /) -> Body | None:
-        found: Body | None = self._once("child", kind, name)
-        return found
-
-    def unreadable(self, asked: Reference | Identity, /) -> AccessReview:
-        found: AccessReview = self._once("unreadable", asked)
-        return found
-
-    def done(self, kind: str, name: str, /) -> bool:
-        found: bool = self._once("done", kind, name)
-        return found
-
-    def reports_status(self, kind: GroupKind, /) -> bool:
-        found: bool = self._once("reports_status", kind)
-        return found
-
-    def lookup(self, identity: Identity, /) -> Body | None:
-        found: Body | None = self._once("lookup", identity)
-        return found
-
-    def answer(self, query: Lookup | Selection, /) -> Answer:
-        found: Answer = self._once("answer", query)
-        return found
-
     @property
     def kubernetes_version(self) -> str:
         return self.cluster.kubernetes_version
-
-    def serves(self, kind: ApiKind, /) -> Availability:
-        found: Availability = self._once("serves", kind)
-        return found
-
-    def may_lack(self, api_version: str, kind: str, path: FieldPath, /) -> bool:
-        found: bool = self._once("may_lack", api_version, kind, path)
-        return found
 
     def random(self, below: int, /) -> int:
         return self.cluster.random(below)

@@ -18,7 +18,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from ssa_operator.objects.annotations import Reference
-from ssa_operator.objects.cluster_view import Lookup
+from ssa_operator.objects.cluster_view import Lookup, Question
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.render_result import Dependency, Rendered
 from ssa_operator.objects.source_location import SourceLocation
@@ -98,9 +98,7 @@ def graph(manifests: Iterable[tuple[Identity, Sequence[Dependency]]]) -> Graph:
         dependencies.setdefault(identity, own)
     if not any(dependencies.values()):
         return Graph(edges=dict.fromkeys(dependencies, ()), elsewhere={})
-    by_reference: dict[Reference, list[Identity]] = {}
-    for identity in dependencies:
-        by_reference.setdefault(Reference(identity.kind, identity.name), []).append(identity)
+    targets = Targets(dependencies)
     edges: dict[Identity, tuple[Edge, ...]] = {}
     elsewhere: dict[Identity, tuple[Reference, ...]] = {}
     for identity, own in dependencies.items():
@@ -109,10 +107,10 @@ def graph(manifests: Iterable[tuple[Identity, Sequence[Dependency]]]) -> Graph:
         for dependency in own:
             if not dependency.awaited:
                 continue
-            target = _target(dependency, by_reference, dependencies)
+            target = targets.of(dependency.query)
             if target is not None and (target not in own_edges or not own_edges[target].ready):
                 own_edges[target] = Edge(target, dependency)
-            elif isinstance(dependency.query, Reference) and dependency.query not in by_reference:
+            elif isinstance(dependency.query, Reference) and dependency.query not in targets.named:
                 missing.append(dependency.query)
         edges[identity] = tuple(own_edges.values())
         if missing:
@@ -127,16 +125,22 @@ def graph_of(rendered: Rendered, placed: Callable[[Identity], Identity]) -> Grap
     return graph(manifests)
 
 
-def _target(
-    dependency: Dependency, by_reference: Mapping[Reference, Sequence[Identity]], identities: Collection[Identity]
-) -> Identity | None:
-    query = dependency.query
-    if isinstance(query, Reference):
-        matching = by_reference.get(query, ())
-        return matching[0] if len(matching) == 1 else None
-    if isinstance(query, Lookup) and query.identity in identities:
-        return query.identity
-    return None
+class Targets:
+    """The manifests of these identities, as queries lead to them."""
+
+    def __init__(self, identities: Collection[Identity]) -> None:
+        self._identities = identities
+        self.named: dict[Reference, list[Identity]] = {}
+        """The manifests that each reference matches."""
+        for identity in identities:
+            self.named.setdefault(Reference(identity.kind, identity.name), []).append(identity)
+
+    def of(self, query: Question) -> Identity | None:
+        """The only manifest that a query leads to, None if there is none, or several."""
+        if isinstance(query, Reference):
+            matching = self.named.get(query, ())
+            return matching[0] if len(matching) == 1 else None
+        return query.identity if isinstance(query, Lookup) and query.identity in self._identities else None
 
 
 def cycles(edges: Mapping[N, Collection[N]]) -> tuple[tuple[N, ...], ...]:

@@ -18,8 +18,7 @@ from msgspec import Struct
 from ssa_operator.objects.annotations import Reference
 from ssa_operator.objects.built_in_kinds import ApiKind
 from ssa_operator.objects.cluster_view import Lookup, Question, Selection
-from ssa_operator.objects.dependency_graph import Graph, waves
-from ssa_operator.objects.dependency_graph import graph_of as dependency_graph_of
+from ssa_operator.objects.dependency_graph import Targets, graph_of, waves
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.render_result import Dependency, Rendered
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text
@@ -72,10 +71,10 @@ class LabelledGraph(Struct, frozen=True, kw_only=True):
 
 def labelled_graph(rendered: Rendered, placed: Callable[[Identity], Identity]) -> LabelledGraph:
     """The graph of a traced render; `placed` completes an identity without a namespace."""
-    graph = dependency_graph_of(rendered, placed)
-    dependents = dict(_dependents(rendered, placed))
-    hooks = {key for key, _ in _dependents(rendered.finalizing, placed)} if rendered.has_hooks else set()
-    targets = _Targets(graph)
+    graph = graph_of(rendered, placed)
+    dependents = _dependents(rendered, placed)
+    hooks = _dependents(rendered.finalizing, placed) if rendered.has_hooks else ()
+    targets = Targets(graph.edges)
     paths = graph.cycles()
     steps = {(path[at], path[(at + 1) % len(path)]) for path in paths for at in range(len(path))}
     edges = [
@@ -89,7 +88,7 @@ def labelled_graph(rendered: Rendered, placed: Callable[[Identity], Identity]) -
         )
         for source, (_, dependencies) in dependents.items()
         for dependency in dependencies
-        for target in (targets.of(dependency.query),)
+        for target in (targets.of(dependency.query) or dependency.query,)
     ]
     others = dict.fromkeys(edge.target for edge in edges if edge.target not in dependents)
     nodes = {key: GraphNode(key=key, label=str(key), manifest=False) for key in others}
@@ -131,7 +130,7 @@ def _field_label(path: FieldPath, dependency: Dependency) -> str:
 
 def _dependents(
     rendered: Rendered, placed: Callable[[Identity], Identity]
-) -> Iterator[tuple[NodeKey, tuple[SourceLocation, tuple[Dependency, ...]]]]:
+) -> Mapping[NodeKey, tuple[SourceLocation, tuple[Dependency, ...]]]:
     """Every manifest and every file that waits as a whole, with its line and its dependencies. The first of two
     manifests with one identity counts.
     """
@@ -141,25 +140,7 @@ def _dependents(
     for wait in rendered.waits:
         key = wait.location if wait.identity is None else placed(wait.identity)
         found.setdefault(key, (wait.location, wait.dependencies))
-    yield from found.items()
-
-
-class _Targets:
-    """The nodes that queries lead to: a manifest of the render where there is one, otherwise the query itself."""
-
-    def __init__(self, graph: Graph) -> None:
-        self._identities = set(graph.edges)
-        self._by_name: dict[Reference, list[Identity]] = {}
-        for identity in graph.edges:
-            self._by_name.setdefault(Reference(identity.kind, identity.name), []).append(identity)
-
-    def of(self, query: Question) -> NodeKey:
-        if isinstance(query, Reference):
-            matching = self._by_name.get(query, ())
-            return matching[0] if len(matching) == 1 else query
-        if isinstance(query, Lookup) and query.identity in self._identities:
-            return query.identity
-        return query
+    return found
 
 
 def _in_order(nodes: Iterable[NodeKey], edges: Iterable[LabelledEdge]) -> Iterator[NodeKey]:

@@ -302,8 +302,7 @@ class LiveObject:
     @property
     def managed_fields(self) -> tuple[ManagedFields, ...]:
         """`metadata.managedFields`."""
-        owners = self._owners
-        return (self._decoded_owners() if owners is None else owners).managed_fields
+        return self._decoded_owners().managed_fields
 
     def _decoded_owners(self) -> _Owners:
         owners = self._owners
@@ -381,24 +380,24 @@ class LiveObject:
 
         The time distinguishes another operator with the same field manager from this one.
         """
-        for entry in self.managed_fields:
-            if entry.manager == MANAGER and entry.operation == "Apply" and entry.subresource == subresource:
-                return entry.time.encode() + bytes(entry.fields_v1)
-        return b""
+        entry = self._own(subresource)
+        return b"" if entry is None else entry.time.encode() + bytes(entry.fields_v1)
 
     def owned_fields(self, subresource: str = "") -> bytes:
         """The encoded fieldsV1 of the operator's Apply entry; empty if the operator owns no field."""
-        for entry in self.managed_fields:
-            if entry.manager == MANAGER and entry.operation == "Apply" and entry.subresource == subresource:
-                return bytes(entry.fields_v1)
-        return b""
+        entry = self._own(subresource)
+        return b"" if entry is None else bytes(entry.fields_v1)
 
     def own_api_version(self) -> str:
         """The apiVersion of the operator's Apply entry: that of the manifest. '' if the operator owns no field."""
-        for entry in self.managed_fields:
-            if entry.manager == MANAGER and entry.operation == "Apply" and not entry.subresource:
-                return entry.api_version
-        return ""
+        entry = self._own()
+        return "" if entry is None else entry.api_version
+
+    def _own(self, subresource: str = "") -> ManagedFields | None:
+        for entry in (self._owners or self._decoded_owners()).managed_fields:
+            if entry.manager == MANAGER and entry.operation == "Apply" and entry.subresource == subresource:
+                return entry
+        return None
 
     def has_same_content(self, other: LiveObject) -> bool:
         """Whether the objects are the same but for metadata and status."""
