@@ -31,9 +31,9 @@ def _named(value: object = "web") -> SimpleNamespace:
 
 SAMPLES: Mapping[str, Mapping[str, Any]] = {
     "tools.cases.captured_case": {"name": "now"},
-    "tools.checks.crd_history": {"temporary": "/tmp/a"},
+    "tools.checks.crd_rules": {"temporary": "/tmp/a"},
     "tools.checks.project_checks": {"edit": _named()},
-    "tools.checks.literal_rules": {"text": "0644"},
+    "tools.checks.text_rules": {"text": "0644"},
     "tools.scaffold.instance_names": {
         "bound": r"(?<![A-Za-z0-9_.-]){}(?![A-Za-z0-9_])",
         "before": r"(?:(?<=://)|(?<=@)|(?<![A-Za-z0-9_./-]))",
@@ -45,8 +45,7 @@ SAMPLES: Mapping[str, Mapping[str, Any]] = {
         "self": _named(),
     },
     "tools.scaffold.cleaning": {"label": "heritage", "instance": "shop"},
-    "tools.scaffold.named_texts": {"name": "web"},
-    "tools.scaffold.escaped_text": {"self": _named()},
+    "tools.scaffold.template_text": {"name": "web", "self": _named()},
     "reconcile.recreate.rules": {"template": "data", "live": _named(_named())},
     "rendering.jinja.expansion": {"key": "kind"},
     "rendering.possible_manifests": {"name": "prune"},

@@ -75,10 +75,9 @@ def rbac(
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Print the permissions that the operator needs for these templates, as manifests. No cluster is needed."""
+    from ssa_operator.tools import permissions
     from ssa_operator.tools.command_target import cluster_target
     from ssa_operator.tools.offline.project import crds_of, examples_of
-    from ssa_operator.tools.permissions import printed_permissions as printed
-    from ssa_operator.tools.permissions.needed_permissions import Files, OperatorSettings
 
     check_folders(templates)
     account_name(impersonate)
@@ -91,13 +90,13 @@ def rbac(
     if helm_values and (namespace or impersonate or check or output is not None):
         others = "--namespace, --impersonate, --check and --output"
         raise CommandError(f"--helm-values prints cluster-wide rules as YAML; {others} have no place there", code=2)
-    files = Files(
+    files = permissions.Files(
         templates=templates,
         installation=installation_of(values, operator_namespace),
         crds=crds_of(templates, crds),
         examples=examples_of(examples, templates),
     )
-    settings = OperatorSettings(
+    settings = permissions.OperatorSettings(
         namespace=operator_namespace,
         namespaces=namespaces,
         shards=shards,
@@ -106,8 +105,8 @@ def rbac(
         conversion_service=conversion_service,
     )
     if check:
-        printed.print_missing(files, settings, output, cluster_target(kubeconfig, context))
+        permissions.print_missing(files, settings, output, cluster_target(kubeconfig, context))
     elif helm_values:
-        printed.print_chart_values(files, settings)
+        permissions.print_chart_values(files, settings)
     else:
-        printed.print_permissions(files, settings, service_account, output)
+        permissions.print_permissions(files, settings, service_account, output)

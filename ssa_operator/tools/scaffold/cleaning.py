@@ -1,13 +1,15 @@
 """Chooses the manifests to make templates of, and removes what the cluster or Helm added to them.
 
 Promises:
-- A manifest that no cluster wrote keeps every field.
-- An object of a cluster loses what the API server and its controllers wrote: status, identity, history, defaults.
+- A manifest that no cluster wrote keeps every field. An object of a cluster loses what the API server and its
+  controllers wrote, and objects that controllers create are left out. A CRD is written to the folder of CRDs.
 - A label goes only if no selector of the set needs it, and a selector never changes.
-- Objects that controllers create are left out, because their owners recreate them.
-- A Secret's content is never kept. Its values are drawn for each parent, or the Secret is left out. A Secret without
-  content stays.
-- Each change is a note, one for many alike.
+- A Secret's content is never kept: its values are drawn for each parent, or the Secret is left out. A text that means
+  something is not drawn: a name of the set, an address, JSON, words, a user, a number, a format.
+- A hook of deletions runs when the parent is being deleted; a Job of installations runs once in the parent's life, in
+  the order of the weights, before or after the workloads. Hooks of tests, upgrades and rollbacks are left out.
+- Each change is a note, one for many alike, and so is what only one object can have: addresses, node ports, volumes,
+  hosts, a name in two namespaces.
 """
 
 from __future__ import annotations
@@ -16,18 +18,249 @@ import base64
 import binascii
 import copy
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ssa_operator.objects.annotations import LAST_APPLIED
+from ssa_operator.objects.annotations import LAST_APPLIED, PREFIX
+from ssa_operator.objects.built_in_kinds import BUILT_IN_KINDS
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.manifest import MANAGED_BY_LABEL, POD_SPECS
 from ssa_operator.objects.source_location import value_at
 from ssa_operator.tools.offline.project import cluster_scoped
-from ssa_operator.tools.scaffold.helm_hooks import replace_hooks, without_event
-from ssa_operator.tools.scaffold.notes import Notes
-from ssa_operator.tools.scaffold.secret_values import DRAWN, GIVEN, is_drawable
 from ssa_operator.tools.scaffold.server_fields import shows_cluster, without_server_fields
+
+
+class Notes:
+    """Sentences about manifests; what is said of several is one sentence."""
+
+    def __init__(self) -> None:
+        self._titles: dict[str, dict[str, None]] = {}
+
+    def add(self, text: str, *bodies: Mapping[str, Any]) -> None:
+        """Say something of manifests, if there are any: "is left out", "without labels"."""
+        if bodies:
+            self._titles.setdefault(text, {}).update(dict.fromkeys(map(title, bodies)))
+
+    def say(self, sentence: str) -> None:
+        """Add a sentence that is about no manifest."""
+        self._titles[sentence] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        for text, found in self._titles.items():
+            if not found:
+                yield text
+            elif text.startswith("is "):
+                yield f"{_listed(found)} {'are' if len(found) > 1 else 'is'} {text.removeprefix('is ')}"
+            else:
+                yield f"{_listed(found)}: {text}"
+
+
+def title(body: Mapping[str, Any]) -> str:
+    """A manifest in a note: `Deployment web`."""
+    return f"{body['kind']} {body['metadata']['name']}"
+
+
+def _listed(titles: Iterable[str]) -> str:
+    """The names by kind: `Deployment web, db and Service web`."""
+    kinds: dict[str, list[str]] = {}
+    for each in titles:
+        kind, _, name = each.partition(" ")
+        kinds.setdefault(kind, []).append(name)
+    parts = [f"{kind} {', '.join(names)}" for kind, names in kinds.items()]
+    return " and ".join((", ".join(parts[:-1]), parts[-1])) if len(parts) > 1 else parts[0]
+
+
+DRAWN, GIVEN = "drawn", "given"
+"""Stand for a value that `generated()` draws, and for one that the author of a parent gives. `Secret/key` stands for
+the value of another Secret, and `/key` for another one of the same Secret.
+"""
+
+_MEANING = re.compile(
+    r"""\s | :// | ^[\[{] | @               # words, addresses, JSON
+    | ^(?:[0-9.]+|true|false|)$              # numbers
+    | ^[A-Za-z0-9_-]{43}=$                   # a Fernet key
+    | ^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$  # an identifier
+    """,
+    re.VERBOSE,
+)
+_KEYS = re.compile(
+    r"(?:^|[-_.])(?:user(?:-?name)?|login|e?mail|host(?:name)?|port|database|db|id|url|uri)$", re.IGNORECASE
+)
+_NAME = re.compile(r"[A-Za-z0-9.-]+", re.ASCII)
+
+
+def is_drawable(key: str, value: str, names: frozenset[str]) -> bool:
+    """Whether a value may be any random text. `names` are those of the objects of the set."""
+    return not (_MEANING.search(value) or _KEYS.search(key) or names & {*_NAME.findall(value)})
+
+
+_CRD = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
+
+
+def given_crds(manifests: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], list[Mapping[str, Any]]]:
+    """The CRDs, and all other manifests."""
+    crds, others = [], []
+    for body in manifests:
+        if GroupKind.of(body["apiVersion"], body["kind"]) == _CRD:
+            found = without_server_fields(body) if shows_cluster(body) else copy.deepcopy(dict(body))
+            found.pop("status", None)
+            crds.append(found)
+        else:
+            others.append(body)
+    return crds, others
+
+
+def scopes_of(crds: Iterable[Mapping[str, Any]]) -> Mapping[GroupKind, bool]:
+    """Whether the objects of a kind are namespaced, for each kind whose scope is known."""
+    wide = cluster_scoped({})
+    built_in = {GroupKind.of(each.api_version, each.kind) for each in BUILT_IN_KINDS}
+    own = {
+        GroupKind(crd["spec"]["group"], crd["spec"]["names"]["kind"]): crd["spec"].get("scope") == "Namespaced"
+        for crd in crds
+    }
+    return {**{kind: kind not in wide for kind in built_in}, **own}
+
+
+HELM = ("helm.sh/", "meta.helm.sh/")
+"""How Helm's annotations begin."""
+
+_HOOK, _WEIGHT, _POLICY = "helm.sh/hook", "helm.sh/hook-weight", "helm.sh/resource-policy"
+_INSTALL = ("pre-install", "post-install", "crd-install")
+_DELETE = ("pre-delete", "post-delete")
+_RUNS = ("Job", "Pod")
+_WORKLOADS = ("DaemonSet", "Deployment", "StatefulSet")
+
+
+def without_event(body: Mapping[str, Any]) -> str | None:
+    """Why a hook is left out, None for all other manifests."""
+    events = _events(body)
+    if not events or any(each in (*_INSTALL, *_DELETE) for each in events):
+        return None
+    if any(each.startswith("test") for each in events):
+        return "it is a test of Helm"
+    return f"it is a hook of Helm for {' and '.join(events)}, and the operator has no such event"
+
+
+def replace_hooks(bodies: Sequence[dict[str, Any]], notes: Notes) -> None:
+    """Replace Helm's annotations by those of the operator."""
+    first, last = (_jobs(bodies, event) for event in ("pre-install", "post-install"))
+    workloads = [body for body in bodies if body["kind"] in _WORKLOADS and not _events(body)]
+    for body in bodies:
+        after: list[dict[str, Any]] = []
+        if body in workloads and first:
+            after = _of_weight(first, max(map(_weight, first)))
+        for jobs in (first, last):
+            lower = [each for each in jobs if _weight(each) < _weight(body)]
+            if body in jobs and lower:
+                after += _of_weight(lower, max(map(_weight, lower)))
+        if body in last and not after:
+            after = workloads
+        _instruct(body, after, notes)
+    for body in bodies:
+        _remove(body, notes)
+
+
+def _annotations(body: Mapping[str, Any]) -> dict[str, Any]:
+    return body["metadata"].get("annotations") or {}
+
+
+def _events(body: Mapping[str, Any]) -> list[str]:
+    hook = str(_annotations(body).get(_HOOK, ""))
+    return [each.strip().lower() for each in hook.split(",") if each.strip()]  # as Helm reads it
+
+
+def _weight(body: Mapping[str, Any]) -> int:
+    text = str(_annotations(body).get(_WEIGHT, "0"))
+    return int(text) if text.lstrip("+-").isdecimal() else 0
+
+
+def _jobs(bodies: Sequence[dict[str, Any]], event: str) -> list[dict[str, Any]]:
+    return [body for body in bodies if body["kind"] in _RUNS and event in _events(body)]
+
+
+def _of_weight(bodies: Sequence[dict[str, Any]], weight: int) -> list[dict[str, Any]]:
+    return [body for body in bodies if _weight(body) == weight]
+
+
+def _instruct(body: dict[str, Any], after: Sequence[Mapping[str, Any]], notes: Notes) -> None:
+    """Add the operator's annotations to a manifest."""
+    events = _events(body)
+    found: dict[str, str] = {}
+    if events and not set(events) & {*_INSTALL}:
+        found["on"] = "finalize"
+        notes.add(f"a hook of deletions, which is applied when the object is being deleted ({PREFIX}on)", body)
+    elif body["kind"] in _RUNS and events:
+        found["apply"] = "Once"
+        notes.add(f"a hook of installations, which runs once for each object ({PREFIX}apply)", body)
+    elif events:
+        notes.add("was a Helm hook, and is applied as any other manifest now", body)
+    elif body["kind"] == "Job" and (body.get("spec") or {}).get("ttlSecondsAfterFinished") is not None:
+        found["apply"] = "Once"
+        notes.add(f"Kubernetes deletes it when it has finished, so it runs once for each object ({PREFIX}apply)", body)
+    lost = [each for each in events if each in _DELETE] if "on" not in found else []
+    if lost:
+        notes.add(f"not applied by {' and '.join(lost)} any more: add a copy with {PREFIX}on: finalize", body)
+    if after:
+        found["after"] = ", ".join(f"{each['kind']}/{each['metadata']['name']}" for each in after)
+    if _annotations(body).get(_POLICY) == "keep":
+        found["prune"] = "false"
+        notes.add(f'the policy keep of Helm: the object stays when its parent goes ({PREFIX}prune: "false")', body)
+    if found:
+        annotations = _annotations(body)
+        body["metadata"]["annotations"] = {**annotations, **{f"{PREFIX}{key}": text for key, text in found.items()}}
+
+
+def _remove(body: dict[str, Any], notes: Notes) -> None:
+    """Remove Helm's annotations."""
+    annotations = _annotations(body)
+    removed = [key for key in annotations if key.startswith(HELM)]
+    for key in removed:
+        del annotations[key]
+    if removed:
+        notes.add(f"without the annotations of Helm ({', '.join(sorted(removed))})", body)
+    if not annotations:
+        body["metadata"].pop("annotations", None)
+
+
+_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "PersistentVolumeClaim": ("volumeName",),
+    "Service": ("clusterIP", "loadBalancerIP"),
+}
+"""Fields of the spec of kinds."""
+
+
+def note_exclusive_values(bodies: Sequence[Mapping[str, Any]], notes: Notes) -> None:
+    """Add the notes about manifests."""
+    for body in bodies:
+        for path in dict.fromkeys(_exclusive(body)):
+            notes.add(f"{path} can be that of one object only, so remove it for others", body)
+        if body["kind"] == "Ingress" and any(each.get("host") for each in _items(_spec(body), "rules")):
+            notes.add("objects that don't set spec.host have the same host", body)
+    known = {(body["kind"], body["metadata"]["name"]): body for body in bodies if not body["metadata"].get("namespace")}
+    for body in bodies:
+        namespace = body["metadata"].get("namespace")
+        if namespace and (body["kind"], body["metadata"]["name"]) in known:
+            notes.say(f"{title(body)} is in two namespaces, so no object can be in the namespace {namespace}")
+
+
+def _exclusive(body: Mapping[str, Any]) -> Iterator[str]:
+    spec = _spec(body)
+    for field in _FIELDS.get(body["kind"], ()):
+        if spec.get(field) not in (None, "", "None"):
+            yield f"spec.{field}"
+    if body["kind"] == "Service" and any(each.get("nodePort") for each in _items(spec, "ports")):
+        yield "spec.ports[].nodePort"
+
+
+def _spec(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    spec = body.get("spec")
+    return spec if isinstance(spec, Mapping) else {}
+
+
+def _items(value: Mapping[str, Any], field: str) -> list[Mapping[str, Any]]:
+    found = value.get(field)
+    return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
+
 
 _HELM = ("Helm", "Tiller")
 _HELM_LABELS = ("chart", "helm.sh/chart", "heritage")

@@ -21,8 +21,8 @@ from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.label_selectors import selects
 from ssa_operator.objects.manifest import POD_SPECS
 from ssa_operator.objects.source_location import value_at
+from ssa_operator.tools.scaffold.cleaning import Notes
 from ssa_operator.tools.scaffold.instance_names import NAMESPACE_LABEL, InstanceNames
-from ssa_operator.tools.scaffold.notes import Notes
 
 LABEL = "app.kubernetes.io/instance"
 """The label that tells the pods of two parents apart."""

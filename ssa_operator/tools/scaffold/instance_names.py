@@ -23,9 +23,8 @@ from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.manifest import POD_SPECS
 from ssa_operator.objects.source_location import FieldPath, value_at
 from ssa_operator.tools.offline.project import possible_plurals
-from ssa_operator.tools.scaffold.escaped_text import TemplateText
-from ssa_operator.tools.scaffold.named_texts import NamedTexts
 from ssa_operator.tools.scaffold.reference_fields import FieldPlace, metadata_place, place_of
+from ssa_operator.tools.scaffold.template_text import NamedTexts, TemplateText
 
 _NAME = "name"
 _FIXED_LABELS = frozenset({

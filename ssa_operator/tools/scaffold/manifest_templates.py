@@ -16,16 +16,22 @@ from msgspec import Struct
 
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.source_location import field_text
-from ssa_operator.tools.scaffold.cleaning import absent_secrets, clean
-from ssa_operator.tools.scaffold.escaped_text import TemplateText
-from ssa_operator.tools.scaffold.exclusive_values import note_exclusive_values
-from ssa_operator.tools.scaffold.given_crds import given_crds, scopes_of
+from ssa_operator.tools.scaffold.cleaning import (
+    DRAWN,
+    GIVEN,
+    Notes,
+    absent_secrets,
+    clean,
+    given_crds,
+    note_exclusive_values,
+    scopes_of,
+    title,
+)
 from ssa_operator.tools.scaffold.instance_labels import add_instance_labels
 from ssa_operator.tools.scaffold.instance_names import InstanceNames, find_instance, find_namespace
 from ssa_operator.tools.scaffold.names import ScaffoldError
-from ssa_operator.tools.scaffold.notes import Notes, title
 from ssa_operator.tools.scaffold.parameters import Parameter, Parameters, component_of, without_scaled_replicas
-from ssa_operator.tools.scaffold.secret_values import DRAWN, GIVEN
+from ssa_operator.tools.scaffold.template_text import TemplateText
 
 
 class ManifestTemplates(Struct, frozen=True, kw_only=True):

@@ -18,9 +18,9 @@ from msgspec import Struct
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.manifest import POD_SPECS
 from ssa_operator.objects.scalars import amount
-from ssa_operator.tools.scaffold.escaped_text import TemplateText, expression
+from ssa_operator.tools.scaffold.cleaning import GIVEN
 from ssa_operator.tools.scaffold.fields import QUANTITY
-from ssa_operator.tools.scaffold.secret_values import GIVEN
+from ssa_operator.tools.scaffold.template_text import TemplateText, expression
 
 _SCALED = ("Deployment", "StatefulSet")
 _RESOURCES: Mapping[str, Any] = {

@@ -20,8 +20,7 @@ from ssa_operator.schema.metadata_validation import label_faults
 from ssa_operator.schema.samples import sample_object
 from ssa_operator.tools.offline.project import possible_plurals
 from ssa_operator.tools.scaffold import starter
-from ssa_operator.tools.scaffold.definition import definition, example, guaranteed_spec, infer
-from ssa_operator.tools.scaffold.fields import complete, spec_schema
+from ssa_operator.tools.scaffold.fields import complete, definition, example, guaranteed_spec, infer, spec_schema
 from ssa_operator.tools.scaffold.manifest_templates import manifest_templates
 from ssa_operator.tools.scaffold.names import ResourceNames, ScaffoldError, is_protected, refuse_invalid_names
 from ssa_operator.tools.scaffold.parameters import Parameter

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ssa_operator.schema.short_schema.field_texts import PRESERVED
-from ssa_operator.tools.scaffold.escaped_text import expression
 from ssa_operator.tools.scaffold.fields import Leaf, leaves
 from ssa_operator.tools.scaffold.names import ResourceNames
+from ssa_operator.tools.scaffold.template_text import expression
 
 IMAGE = "nginxinc/nginx-unprivileged:1.29-alpine"
 """A server that runs without privileges and listens on PORT."""

@@ -35,10 +35,10 @@ from ssa_operator.tools.cases.case_runs import load_project, update_case
 from ssa_operator.tools.cases.golden_cases import CASES, PARENT, PROBLEMS
 from ssa_operator.tools.offline.documents import read_objects
 from ssa_operator.tools.offline.project import crd_kinds
-from ssa_operator.tools.scaffold.definition import marked_text
-from ssa_operator.tools.scaffold.escaped_text import yaml_document
+from ssa_operator.tools.scaffold.fields import marked_text
 from ssa_operator.tools.scaffold.names import ResourceNames
 from ssa_operator.tools.scaffold.project import Parts
+from ssa_operator.tools.scaffold.template_text import yaml_document
 from ssa_operator.tools.schema_rules import refuse_invalid_values
 
 

@@ -11,7 +11,7 @@ from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.folder.loaded_folders import load_all
 from ssa_operator.rendering.folder.object_files import load_objects
 from ssa_operator.tools.checks.crd_rules import unreported_revisions
-from ssa_operator.tools.permissions.needed_permissions import Files, OperatorSettings, needed_permissions
+from ssa_operator.tools.permissions import Files, OperatorSettings, needed_permissions
 from tests.packaging.checkout import ROOT
 
 CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"

@@ -1,1 +1,0 @@
-"""The permissions that the folders of a project need."""
