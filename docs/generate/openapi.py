@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from ssa_operator.tools.editor.vocabulary import docs_of
-from ssa_operator.web import answers, folder_page, overview, parent_rows, rollout_page, shown_text
+from ssa_operator.web import answers, folder_page, overview, parent_rows, rollout_page
 from ssa_operator.web.answers import OPERATIONS, Operation
 
 _REFUSALS = {
@@ -94,7 +94,7 @@ def _answers(codes: Iterable[str]) -> dict[str, Any]:
 
 def _described(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     """The schema of a type, with the descriptions of its fields."""
-    docs = _field_docs(name, (answers, folder_page, overview, parent_rows, rollout_page, shown_text))
+    docs = _field_docs(name, (answers, folder_page, overview, parent_rows, rollout_page))
     properties = {
         field: {**value, "description": " ".join(docs[field].split())} if field in docs else dict(value)
         for field, value in schema.get("properties", {}).items()

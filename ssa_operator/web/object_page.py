@@ -48,7 +48,7 @@ from ssa_operator.tools.command_target import FoundObject
 from ssa_operator.tools.owners import owner_chain, read
 from ssa_operator.tools.plan.changes import changes_data, parent_changes
 from ssa_operator.tools.plan.previews import NamedParent
-from ssa_operator.tools.tree.object_events import ObjectEvent
+from ssa_operator.tools.tree.object_history import ObjectEvent
 from ssa_operator.tools.tree.tree_view import conditions_of
 from ssa_operator.web.parent_page import MayGet, is_looked_up, key_of, node_key, owner_of
 

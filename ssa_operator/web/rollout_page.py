@@ -4,7 +4,7 @@ Promises:
 - The state is that of `ssa-operator rollout status`, made by the same function.
 - The waves that follow are those of the rules, if each parent becomes Ready. What is not stored, such as the wave in
   which a parent was reached, is not shown.
-- No text of a file that may be a Secret's content is shown (`shown_text.py`), and no value of the installation.
+- No text of a file that may be a Secret's content is shown (`folder_page.py`), and no value of the installation.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from ssa_operator.operator.rollouts.rules import (
 from ssa_operator.rendering.folder.loaded_folders import FolderInputs
 from ssa_operator.tools.rollouts.stored_rollouts import RolloutStatus, phase_of, status_of, wave_of
 from ssa_operator.tools.tree.tree_view import READY, UNKNOWN
+from ssa_operator.web.folder_page import DiffLine, differences, is_hidden, shown_lines
 from ssa_operator.web.parent_rows import ParentRows
-from ssa_operator.web.shown_text import DiffLine, differences, is_hidden, shown_lines
 
 AHEAD = 12
 """Waves that are drawn of those that follow."""

@@ -14,7 +14,7 @@ from ssa_operator.cli.shared_options import CRDS, TEMPLATES
 from ssa_operator.operator.process.connection import Target
 from ssa_operator.operator.process.option_values import installation_of
 from ssa_operator.operator.process.streams import CommandError
-from ssa_operator.tools.cases.case_runs import find_suites
+from ssa_operator.tools.cases.golden_cases import find_suites
 from tests.exploration.exploration import ExplorationOptions, explore
 from tests.exploration.folder_exploration import SequenceOptions
 

@@ -22,8 +22,7 @@ from ssa_operator.operator.process import connection, session, streams
 from ssa_operator.operator.process.streams import CommandError, OutputFormat
 from ssa_operator.operator.shared_informers import ParentError
 from ssa_operator.tools import printing
-from ssa_operator.tools.cases.case_runs import Suite, load_suite
-from ssa_operator.tools.cases.golden_cases import INVALID
+from ssa_operator.tools.cases.golden_cases import INVALID, Suite, load_suite
 from ssa_operator.tools.offline.file_parents import opened
 from tests.exploration.explored_kinds import explored_kind
 from tests.exploration.explored_parents import ExploredParents

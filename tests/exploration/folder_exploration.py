@@ -27,8 +27,7 @@ from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.rendering.possible_manifests import template_contents
-from ssa_operator.tools.cases.case_runs import CaseProject, Suite, suite_cases
-from ssa_operator.tools.cases.golden_cases import CASES, INVALID, read_case
+from ssa_operator.tools.cases.golden_cases import CASES, INVALID, CaseProject, Suite, read_case, suite_cases
 from ssa_operator.tools.offline.documents import read_objects
 from ssa_operator.tools.offline.project import examples_of
 from tests.exploration.explored_kinds import ExploredKind, with_read_metadata, with_room_for_metadata

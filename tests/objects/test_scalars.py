@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ssa_operator.objects.readiness import readiness
 from ssa_operator.objects.scalars import age, amount, moment_of, parse_duration, seconds_of
 from ssa_operator.reconcile.finalization.hooks import _failed_at
-from ssa_operator.tools.tree.transition_times import unready_since
+from ssa_operator.tools.tree.object_history import unready_since
 
 NO_TIMES = [
     "2026-11-26",

@@ -12,8 +12,15 @@ from ssa_operator.objects.render_result import Rendered
 from ssa_operator.rendering.jinja.coverage import TemplateCoverage
 from ssa_operator.rendering.possible_manifests import template_contents
 from ssa_operator.rendering.render import render_traced
-from ssa_operator.tools.cases.case_runs import CaseProject, differences, load_project, render_case
-from ssa_operator.tools.cases.golden_cases import CASES, find_cases, read_case
+from ssa_operator.tools.cases.golden_cases import (
+    CASES,
+    CaseProject,
+    differences,
+    find_cases,
+    load_project,
+    read_case,
+    render_case,
+)
 
 ROOT = Path(__file__).parent.parent.parent
 PROJECTS = [

@@ -8,8 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ssa_operator.rendering.folder.loaded_folders import Folder, Sources, load
-from ssa_operator.web.folder_page import FolderGraph, folder_graph, make_folder_page
-from ssa_operator.web.shown_text import MAX_LINES, STAND_IN, differences, shown_lines
+from ssa_operator.web.folder_page import (
+    MAX_LINES,
+    STAND_IN,
+    FolderGraph,
+    differences,
+    folder_graph,
+    make_folder_page,
+    shown_lines,
+)
 
 NAME = "echoes.example.com"
 PARENT = {

@@ -16,9 +16,9 @@ from ssa_operator.operator.rollouts.rules import Member, first_state, waves_ahea
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.folder.loaded_folders import FolderInputs
 from ssa_operator.web.answers import OPERATIONS
+from ssa_operator.web.folder_page import STAND_IN
 from ssa_operator.web.rollout_page import changed_files
 from ssa_operator.web.routes import WebView
-from ssa_operator.web.shown_text import STAND_IN
 from tests.docs.browser import BROWSER
 from tests.operator.harness import Desk, Operate
 from tests.operator.rollouts.test_rollouts import EXTRA, NEVER, Story, child

@@ -62,7 +62,7 @@ def test(
     others.yaml and now.txt. What it renders is in expected.yaml, status.yaml, waits.txt and problems.txt.
     """
     from ssa_operator.tools.cases.case_reports import CaseRun
-    from ssa_operator.tools.cases.case_runs import find_suites
+    from ssa_operator.tools.cases.golden_cases import find_suites
 
     if not folders:
         check_folders(templates)

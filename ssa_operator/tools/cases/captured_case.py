@@ -36,8 +36,19 @@ from ssa_operator.operator.process.streams import CommandError, writing
 from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT, ContentFields, fields_of_child, hidden_in_live
 from ssa_operator.rendering.folder.contained_files import real_path
 from ssa_operator.schema.operator_fields import RESERVED
-from ssa_operator.tools.cases.case_runs import CaseProject, load_project, render_case, update_case, write_files
-from ssa_operator.tools.cases.golden_cases import CHILDREN, NOW, OTHERS, PARENT, project_of_case, read_case
+from ssa_operator.tools.cases.golden_cases import (
+    CHILDREN,
+    NOW,
+    OTHERS,
+    PARENT,
+    CaseProject,
+    load_project,
+    project_of_case,
+    read_case,
+    render_case,
+    update_case,
+    write_files,
+)
 from ssa_operator.tools.command_target import ObjectReference
 from ssa_operator.tools.plan import previews
 from ssa_operator.tools.plan.secret_mask import Manifests, SecretMask

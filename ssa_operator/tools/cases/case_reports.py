@@ -23,8 +23,7 @@ from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.streams import CommandError, OutputFormat, writing
 from ssa_operator.rendering.folder.contained_files import write_output
 from ssa_operator.tools import printing
-from ssa_operator.tools.cases.case_runs import CaseResult, CaseState, Suite, run_suites
-from ssa_operator.tools.cases.golden_cases import INVALID, PARENT
+from ssa_operator.tools.cases.golden_cases import INVALID, PARENT, CaseResult, CaseState, Suite, run_suites
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -21,7 +21,7 @@ import pytest
 if TYPE_CHECKING:
     from _pytest._code.code import ExceptionInfo, TerminalRepr
 
-    from ssa_operator.tools.cases.case_runs import CaseProject
+    from ssa_operator.tools.cases.golden_cases import CaseProject
 
 OPTION = "ssa_operator_cases"
 
@@ -61,7 +61,7 @@ class CaseItem(pytest.Item):
 
     def runtest(self) -> None:
         from ssa_operator.tools.cases.case_reports import difference_text
-        from ssa_operator.tools.cases.case_runs import CaseState, run_case
+        from ssa_operator.tools.cases.golden_cases import CaseState, run_case
 
         case = self.path.parent
         result = run_case(case, self._project(case.parent.parent.parent), salt=self.config.stash[_SALT])
@@ -69,7 +69,7 @@ class CaseItem(pytest.Item):
             raise CaseError(result.problem or difference_text(result))
 
     def _project(self, root: Path) -> CaseProject:
-        from ssa_operator.tools.cases.case_runs import load_project
+        from ssa_operator.tools.cases.golden_cases import load_project
         from ssa_operator.tools.offline.project import crds_of
 
         known = self.config.stash[_PROJECTS]

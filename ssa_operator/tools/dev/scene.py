@@ -42,7 +42,7 @@ from ssa_operator.rendering.folder.hot_reload import changes
 from ssa_operator.tools.command_target import NAME
 from ssa_operator.tools.dev.dev_cluster import LocalCluster, ProjectFiles
 from ssa_operator.tools.tree.listings import Watches
-from ssa_operator.tools.tree.object_events import ObjectEvent
+from ssa_operator.tools.tree.object_history import ObjectEvent
 from ssa_operator.tools.tree.object_tree import owned_objects, owners_of, with_objects
 from ssa_operator.tools.tree.parent_entries import with_children
 from ssa_operator.tools.tree.tree_view import Line, condition, lines, name_of, one_line, reported_entry, urgency, walk

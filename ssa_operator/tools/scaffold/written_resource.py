@@ -31,8 +31,7 @@ from ssa_operator.rendering.yaml.validation import GENERATED_NAME
 from ssa_operator.schema.short_schema.field_texts import FORMS, TYPES
 from ssa_operator.schema.short_schema.short_form import short_form
 from ssa_operator.tools import printing
-from ssa_operator.tools.cases.case_runs import load_project, update_case
-from ssa_operator.tools.cases.golden_cases import CASES, PARENT, PROBLEMS
+from ssa_operator.tools.cases.golden_cases import CASES, PARENT, PROBLEMS, load_project, update_case
 from ssa_operator.tools.offline.documents import read_objects
 from ssa_operator.tools.offline.project import crd_kinds
 from ssa_operator.tools.scaffold.fields import marked_text

@@ -30,8 +30,8 @@ from ssa_operator.reconcile.status.previous_status import reported_children
 from ssa_operator.rendering.folder.folder_settings import Settings
 from ssa_operator.tools.command_target import FoundObject
 from ssa_operator.tools.tree.listings import FORBIDDEN, Listings
+from ssa_operator.tools.tree.object_history import unready_since
 from ssa_operator.tools.tree.parent_entries import ListedParent, completed_phase, parent_entries
-from ssa_operator.tools.tree.transition_times import unready_since
 from ssa_operator.tools.tree.tree_view import conditions_of, entry, urgency
 
 _POD = GroupKind("", "Pod")

@@ -32,8 +32,7 @@ from ssa_operator.rendering.folder.folder_settings import Settings
 from ssa_operator.schema.crd_schema import has_status, undeclared_reports
 from ssa_operator.tools.command_target import ObjectReference, list_names, matching_resources, nearest, resolve_kind
 from ssa_operator.tools.tree.listings import FORBIDDEN, ListedChildren, Listings, list_children, status_entries
-from ssa_operator.tools.tree.object_events import ObjectEvent
-from ssa_operator.tools.tree.transition_times import unready_since
+from ssa_operator.tools.tree.object_history import ObjectEvent, unready_since
 from ssa_operator.tools.tree.tree_view import conditions_of, entry, not_ready_since, urgency
 
 MAX_NAMESPACES = 16
@@ -165,25 +164,29 @@ async def parent_entries(
 
     Raises ApiError and CommandError.
     """
-    incomplete = {parent.resource: parent for parent in parents if _is_incomplete(parent)}
-    missing = {resource: await _missing_report(listings, parent) for resource, parent in incomplete.items()}
+    incomplete = [
+        parent for parent in parents if reported_children(parent.live) is None or not conditions_of(parent.live)
+    ]
+    of_kind = {parent.resource: parent for parent in incomplete}
+    missing = {resource: await _missing_report(listings, parent) for resource, parent in of_kind.items()}
+    reports = {parent.live.uid: missing[parent.resource] for parent in incomplete}
     without_children = {
         parent.live.uid
-        for parent in parents
-        if reported_children(parent.live) is None and "resources" in missing[parent.resource].fields
+        for parent in incomplete
+        if reported_children(parent.live) is None and "resources" in reports[parent.live.uid].fields
     }
     unlisted = [parent for parent in parents if parent.live.uid in without_children]
     scopes = [*await _reported_scopes(mapper, parents), *await _possible_scopes(mapper, unlisted, namespaces)]
     children = await list_children(listings, mapper, [parent.live.uid for parent in parents], scopes, whole=whole)
     unreported = [child for uid in without_children for child in children.by_parent[uid]]
     states = await status_entries(listings, unreported, now)
-    silent = [parent.live for parent in parents if "conditions" in _missing(parent, missing).fields]
+    silent = [parent.live for parent in incomplete if "conditions" in reports[parent.live.uid].fields]
     events, why = await last_events(listings, silent)
     entries = [
         _entry(
             parent,
             children,
-            missing[parent.resource] if parent.resource in missing and _is_incomplete(parent) else None,
+            reports.get(parent.live.uid),
             states if parent.live.uid in without_children else None,
             now,
         )
@@ -196,11 +199,6 @@ async def parent_entries(
         if why:
             by_uid[live.uid]["notes"].append(f"its Events are not shown, because {why}")
     return sorted(entries, key=urgency)
-
-
-def _missing(parent: ListedParent, missing: Mapping[Resource, MissingReport]) -> MissingReport:
-    """The parts that the status of a parent lacks and can't have."""
-    return missing.get(parent.resource, MissingReport()) if _is_incomplete(parent) else MissingReport()
 
 
 def _entry(
@@ -290,11 +288,6 @@ def _reasons(skipped: Mapping[Resource, str]) -> Iterable[str]:
     for why in dict.fromkeys(skipped.values()):
         names = ", ".join(sorted(each.name for each, reason in skipped.items() if reason == why))
         yield f"{why}: {names}"
-
-
-def _is_incomplete(parent: ListedParent) -> bool:
-    """Whether the status has no children or no conditions."""
-    return reported_children(parent.live) is None or not conditions_of(parent.live)
 
 
 async def _missing_report(listings: Listings, parent: ListedParent) -> MissingReport:

@@ -7,8 +7,14 @@ from pathlib import Path
 import pytest
 
 from ssa_operator.operator.process.streams import CommandError
-from ssa_operator.tools.cases.case_runs import differences, load_project, render_case, update_case
-from ssa_operator.tools.cases.golden_cases import find_cases, read_case
+from ssa_operator.tools.cases.golden_cases import (
+    differences,
+    find_cases,
+    load_project,
+    read_case,
+    render_case,
+    update_case,
+)
 from tests.packaging.checkout import ROOT
 
 PARENT = "apiVersion: example.com/v1\nkind: Echo\nmetadata: {name: hello}\nspec: {text: a}\n"

@@ -15,7 +15,7 @@ from ssa_operator.tools.dev.dev_console import clipboard_sequence
 from ssa_operator.tools.dev.dev_screen import HELP, KEYS, KeyRequest, ScreenState, closing, draw, on_key
 from ssa_operator.tools.dev.dev_session import ATTEMPTS, listen_address
 from ssa_operator.tools.dev.scene import CheckFinding, Scene, event_text
-from ssa_operator.tools.tree.object_events import ObjectEvent
+from ssa_operator.tools.tree.object_history import ObjectEvent
 from tests.tools.tree.test_tree_view import NOON, child, parent
 
 PLACE = "echoes.example.com/deployment.yaml.j2:9"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.tools.tree.transition_times import unready_since
+from ssa_operator.tools.tree.object_history import unready_since
 
 EARLY, LATER = "2026-01-01T11:00:00Z", "2026-01-01T11:30:00Z"
 
