@@ -156,6 +156,40 @@ def test_a_field_that_an_object_lacks_is_awaited_with_its_path(expression: str, 
     assert waits(one(expression, CLUSTER)) == [f"echoes.example.com/a.yaml.j2:5: waiting for {awaited}"]
 
 
+TEXTS = FakeClusterView(
+    others=(
+        live("ConfigMap", "x", data={"j": '{"a": {"b": 1}, "l": [1]}', "y": "a: {b: 1}"}),
+        live("Secret", "s", data={"j": "eyJhIjogMX0="}),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("expression", "awaited"),
+    [
+        ("(lookup('v1', 'ConfigMap', 'x').data.j | from_json).z", "ConfigMap n/x .data.j.z"),
+        ("(lookup('v1', 'ConfigMap', 'x').data.j | from_json).a.z.y", "ConfigMap n/x .data.j.a.z.y"),
+        ("(lookup('v1', 'ConfigMap', 'x').data.j | from_json).l[3]", "ConfigMap n/x .data.j.l[3]"),
+        ("(lookup('v1', 'ConfigMap', 'x').data.y | from_yaml).a.z", "ConfigMap n/x .data.y.a.z"),
+        ("(lookup_all('v1', 'ConfigMap')[0].data.j | from_json)['z']", "ConfigMap n/x .data.j.z"),
+        ("(lookup('v1', 'Secret', 's').data.j | b64decode | from_json).z", "Secret n/s .data.j.z"),
+    ],
+)
+def test_a_key_that_a_looked_up_text_lacks_is_awaited_in_the_field_of_the_text(expression: str, awaited: str) -> None:
+    for written in (expression, f"'%s' | format({expression})", f"'yes' if {expression} else 'no'"):
+        result = render_with({"a.yaml.j2": manifest("ConfigMap", "c", f"v: {{{{ {written} }}}}\n")}, TEXTS)
+        assert ([str(wait) for wait in result.waits], result.problems) == ([f"waiting for {awaited}"], ())
+    other = render_with({"a.yaml.j2": manifest("ConfigMap", "c", f"v: {{{{ {expression} | default('d') }}}}\n")}, TEXTS)
+    assert [document.body["v"] for document in other.documents] == ["d"]
+
+
+def test_a_format_that_asks_for_a_key_that_a_looked_up_text_lacks_is_an_error_of_words() -> None:
+    use = "'%(z)s' | format(**(lookup('v1', 'ConfigMap', 'x').data.j | from_json))"
+    result = render_with({"a.yaml.j2": manifest("ConfigMap", "c", f"v: {{{{ {use} }}}}\n")}, TEXTS)
+    words = "format: the format asks for a value by a name that is not among those that it is given"
+    assert [problem.message for problem in result.problems] == [f"{words}; the value comes from ConfigMap n/x .data.j"]
+
+
 def test_a_child_that_is_not_ready_is_awaited_though_the_field_is_there() -> None:
     result = one("child('Service', 's').spec.clusterIP", FakeClusterView(children=(STARTING,)))
     assert waits(result) == ["echoes.example.com/a.yaml.j2:5: waiting for Service/s to be ready"]

@@ -532,7 +532,7 @@ def _filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
             return limits.chained(result, (*args, *kwargs.values()))
         return _bounded(result)
 
-    operation = function if keeps_text else applied
+    operation, reads_text = function if keeps_text else applied, name in _READS_TEXT
 
     def filtered(*args: Any, **kwargs: Any) -> Any:
         shown = Secrecy.NONE if name == "map" and _names_metadata(kwargs.get("attribute")) else secrecy
@@ -544,6 +544,8 @@ def _filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
             kwargs = {key: text_as_string(arg) for key, arg in kwargs.items()}
         if is_tracked(args) or (kwargs and is_tracked(kwargs.values())):
             found = call_tracked(operation, args, kwargs)
+            if reads_text:
+                _record_read(found, args[0])
             if shown is not None and type(found) is TrackedValue:
                 return TrackedValue(found.value, with_secrecy(found.provenance, shown))
             return found
@@ -557,10 +559,20 @@ def _filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return filtered
 
 
+def _record_read(data: Any, text: Any) -> None:
+    """Record what a filter read from a text of the cluster: what the data lack is missing in the field of the text."""
+    if type(data) is TrackedValue and type(text) is TrackedValue:
+        for source in data.provenance:
+            source.record_read(data.value, text.value)
+
+
 def _names_metadata(attribute: Any) -> bool:
     """Whether the fields that `map` reads are names of Secrets or other metadata, which is no content."""
     return isinstance(attribute, str) and attribute.startswith(("metadata.name", "metadata.uid", "metadata.l"))
 
+
+_READS_TEXT = frozenset({"b64decode", "from_json", "from_yaml"})
+"""Filters that read the data of a text."""
 
 _SECRECY: Mapping[str, Secrecy] = {
     "count": Secrecy.NONE,

@@ -19,6 +19,8 @@ ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _TEXT_LIMIT = 1000
 """Characters of an error that are read: its beginning and its end."""
 
+_NAMELESS_VALUE = "the format asks for a value by a name that is not among those that it is given"
+
 _OTHER_ERROR = "a value is not of the kind, or not in the range, that this needs"
 
 _INTERNAL_FUNCTIONS = frozenset({"call", "filtered", "applied", "tested", "reading", "<lambda>"})
@@ -120,4 +122,4 @@ def translate_error(error: Exception) -> str:
     text = str(error)
     if len(text) > _TEXT_LIMIT:  # Python quotes whole values, and the rules take a time that is quadratic in the text
         text = text[: _TEXT_LIMIT // 2] + text[-_TEXT_LIMIT // 2 :]
-    return reword(text, _RULES) or _OTHER_ERROR
+    return reword(text, _RULES) or (_NAMELESS_VALUE if isinstance(error, KeyError) else _OTHER_ERROR)

@@ -103,7 +103,11 @@ class Provenance(Struct, frozen=True, eq=False, kw_only=True):
     may_lack: Callable[[str, str, FieldPath], bool] = lambda *_: False
     """Whether the schema of a kind calls a field optional."""
     _places: Places = field(default_factory=dict)
-    """Where each mapping and list is in the answer, once that was asked."""
+    """Where each mapping, list and string is in the answer, once that was asked."""
+    _read: list[tuple[Any, Any]] = field(default_factory=list)
+    """The data that filters read from strings of the answer, each with the string."""
+    _placed: list[Any] = field(default_factory=list)
+    """Those of these data that are in `_places`, by their ids."""
 
     @property
     def body(self) -> Any:
@@ -115,9 +119,20 @@ class Provenance(Struct, frozen=True, eq=False, kw_only=True):
         body = self.body
         if not isinstance(body, (Mapping, list)):
             return None
-        if not self._places:
-            self._places.update(places_in(body))
-        return path_in(owner, self._places)
+        places = self._places
+        if not places:
+            places.update(places_in(body))
+        while self._read and id(owner) not in places:
+            data, text = self._read.pop(0)
+            if (place := places.get(id(text))) is not None:
+                self._placed.append(data)
+                places.update(places_in(data) if isinstance(data, (Mapping, list)) else {})
+                places[id(data)] = place
+        return path_in(owner, places)
+
+    def record_read(self, data: Any, text: Any) -> None:
+        """Record that a filter read data from a text: what they lack is missing in the field of the text."""
+        self._read.append((data, text))
 
 
 class AwaitedError(TemplateRuntimeError):

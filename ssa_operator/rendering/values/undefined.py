@@ -135,7 +135,7 @@ Places: TypeAlias = dict[int, tuple[int, str | int] | None]
 
 
 def places_in(root: Mapping[str, Any] | list[Any]) -> Places:
-    """Where each mapping and list is in `root`."""
+    """Where each mapping, list and string is in `root`."""
     stack: list[tuple[Any, tuple[int, str | int] | None]] = [(root, None)]
     found: Places = {}  # a list that a template made may contain another one many times
     while stack:
@@ -149,6 +149,8 @@ def places_in(root: Mapping[str, Any] | list[Any]) -> Places:
             kind = type(item)
             if kind is dict or kind is list or (kind not in _SCALARS and isinstance(item, (Mapping, list))):
                 stack.append((item, (own, name)))
+            elif kind is str:
+                found[id(item)] = own, name
     return found
 
 
