@@ -37,17 +37,20 @@ from ssa_operator.tools.editor.expression_types import (
     type_text,
     variables_types,
 )
-from ssa_operator.tools.editor.manifest_cursor import YamlPlace, manifest_at, manifests, yaml_place
-from ssa_operator.tools.editor.template_cursor import (
+from ssa_operator.tools.editor.places import (
     OpenString,
     Tag,
+    YamlPlace,
     bindings,
     chain_before,
+    lines_of,
+    manifest_at,
+    manifests,
     open_string,
     tag_at,
     word_around,
+    yaml_place,
 )
-from ssa_operator.tools.editor.text_places import lines_of
 from ssa_operator.tools.editor.vocabulary import Word
 
 Completions = tuple[int, list[CompletionItem]]

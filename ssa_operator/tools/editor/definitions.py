@@ -27,18 +27,27 @@ from ssa_operator.rendering.jinja.templates import VALUES
 from ssa_operator.rendering.possible_manifests import template_contents
 from ssa_operator.tools.editor.edited_project import EditedProject, value_of
 from ssa_operator.tools.editor.expression_types import Reading, included_path, manifest_files, string_of
-from ssa_operator.tools.editor.manifest_cursor import ITEM, ManifestText, manifest_at, manifests, yaml_place
-from ssa_operator.tools.editor.template_cursor import (
+from ssa_operator.tools.editor.places import (
+    ITEM,
+    UTF_16,
     Chain,
+    ManifestText,
+    Span,
     Tag,
+    Target,
     bindings,
     chain_before,
     leading_chain,
+    lines_of,
+    manifest_at,
+    manifests,
     open_string,
     tag_at,
+    units,
+    whole_line,
     word_around,
+    yaml_place,
 )
-from ssa_operator.tools.editor.text_places import UTF_16, Span, Target, lines_of, units, whole_line
 from ssa_operator.tools.offline.project import read_version
 
 _DEPTH = 8

@@ -18,7 +18,7 @@ from pathlib import Path
 from ssa_operator.objects.messages import visible_line
 from ssa_operator.tools.checks.project_checks import column_of_edit, find_problems
 from ssa_operator.tools.editor.edited_project import EditedProject
-from ssa_operator.tools.editor.text_places import Span, Target, lines_of
+from ssa_operator.tools.editor.places import Span, Target, lines_of
 from ssa_operator.tools.findings.codes import Severity
 from ssa_operator.tools.findings.findings import Finding, marked
 

@@ -19,9 +19,7 @@ from ssa_operator.rendering.jinja.templates import SHARED, STATUS, VALUES
 from ssa_operator.rendering.values.manifest_values import json_text
 from ssa_operator.schema.kubernetes_schemas import METADATA
 from ssa_operator.tools.editor.edited_project import EditedProject
-from ssa_operator.tools.editor.manifest_cursor import ITEM, manifests
-from ssa_operator.tools.editor.template_cursor import Binding, Chain, Step, bindings, leading_chain
-from ssa_operator.tools.editor.text_places import lines_of
+from ssa_operator.tools.editor.places import ITEM, Binding, Chain, Step, bindings, leading_chain, lines_of, manifests
 
 _DEPTH = 8
 _STRING = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)')\s*""")

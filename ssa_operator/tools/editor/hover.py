@@ -29,17 +29,17 @@ from ssa_operator.tools.editor.completion import annotation_words, schema_around
 from ssa_operator.tools.editor.completion import field_text as schema_text
 from ssa_operator.tools.editor.edited_project import EditedProject
 from ssa_operator.tools.editor.expression_types import Reading, below, file_text, members, type_of, type_text
-from ssa_operator.tools.editor.manifest_cursor import yaml_place
-from ssa_operator.tools.editor.template_cursor import (
+from ssa_operator.tools.editor.places import (
     Chain,
+    Span,
     Tag,
     bindings,
     chain_before,
     open_string,
     tag_at,
     word_around,
+    yaml_place,
 )
-from ssa_operator.tools.editor.text_places import Span
 from ssa_operator.tools.editor.vocabulary import Word
 from ssa_operator.tools.offline.offline_cluster import OfflineParent
 

@@ -19,7 +19,7 @@ from ssa_operator.tools.editor.completion import Completions
 from ssa_operator.tools.editor.diagnostics import Problem
 from ssa_operator.tools.editor.edited_project import EditedProject
 from ssa_operator.tools.editor.expression_types import Reading
-from ssa_operator.tools.editor.text_places import UTF_16, Span, Target, column_of, lines_of, units
+from ssa_operator.tools.editor.places import UTF_16, Span, Target, column_of, lines_of, units
 from ssa_operator.tools.findings.codes import Severity
 
 _SEVERITIES = {

@@ -52,8 +52,8 @@ from ssa_operator.tools.editor.edited_project import (
 )
 from ssa_operator.tools.editor.expression_types import Reading
 from ssa_operator.tools.editor.hover import hover
+from ssa_operator.tools.editor.places import UTF_16, Target
 from ssa_operator.tools.editor.protocol_values import OpenTexts, Places, place_of
-from ssa_operator.tools.editor.text_places import UTF_16, Target
 
 PAUSE = 0.3
 """Seconds without an edit after which a text is checked."""

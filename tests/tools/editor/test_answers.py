@@ -13,7 +13,7 @@ from ssa_operator.tools.editor.diagnostics import problems_of
 from ssa_operator.tools.editor.edited_project import EditedProject, load_project
 from ssa_operator.tools.editor.expression_types import Reading
 from ssa_operator.tools.editor.hover import hover
-from ssa_operator.tools.editor.text_places import Target, lines_of
+from ssa_operator.tools.editor.places import Target, lines_of
 from tests.tools.editor.projects import loaded, marked, reading
 from tests.tools.editor.test_completion import FILES, SITE
 

@@ -12,7 +12,7 @@ from ssa_operator.tools.editor.completion import completions
 from ssa_operator.tools.editor.definitions import definition, references, symbols
 from ssa_operator.tools.editor.expression_types import Reading
 from ssa_operator.tools.editor.hover import hover
-from ssa_operator.tools.editor.text_places import UTF_8, UTF_16, UTF_32, column_of, lines_of, units
+from ssa_operator.tools.editor.places import UTF_8, UTF_16, UTF_32, column_of, lines_of, units
 from tests.tools.editor.projects import corpus, project_of
 
 FILES = corpus()
