@@ -53,7 +53,7 @@ from ssa_operator.reconcile.prune.deletions import with_deletions
 from ssa_operator.reconcile.recreate.requests import ImmutableChange, recreate
 from ssa_operator.reconcile.renderer import judged
 from ssa_operator.reconcile.secrets.redacted_report import reads_secrets
-from ssa_operator.reconcile.shards.requests import with_parents_of_other_shards
+from ssa_operator.reconcile.shards.other_shards import with_parents_of_other_shards
 from ssa_operator.reconcile.shared_ownership import record_vote
 from ssa_operator.reconcile.status.previous_status import KEPT_UNTIL
 

@@ -21,7 +21,7 @@ from ssa_operator.reconcile.finalization.rules import Finalization, make_finaliz
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.plan import Plan, make_plan
 from ssa_operator.reconcile.renderer import judged, rendered_at_creation
-from ssa_operator.reconcile.shards.requests import (
+from ssa_operator.reconcile.shards.other_shards import (
     with_ancestors_in_other_shards,
     with_parents_of_other_shards,
 )

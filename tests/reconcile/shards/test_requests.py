@@ -14,8 +14,7 @@ from ssa_operator.objects.live_object import PARENT_UID_LABEL
 from ssa_operator.reconcile.nested_parents import Ancestors, OtherParent
 from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.observed import Observed
-from ssa_operator.reconcile.shards.other_shards import OtherShards
-from ssa_operator.reconcile.shards.requests import with_ancestors_in_other_shards
+from ssa_operator.reconcile.shards.other_shards import OtherShards, with_ancestors_in_other_shards
 from tests.objects.example_objects import observed, parent
 
 
