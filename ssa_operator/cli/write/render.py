@@ -117,7 +117,7 @@ def render(
             found = connection.run(rendered_live(given, options, namespace, target), code=1)
         else:
             from ssa_operator.rendering.folder.loaded_folders import load_all
-            from ssa_operator.tools.offline.rendered_parents import rendered_offline
+            from ssa_operator.tools.offline.offline_cluster import rendered_offline
 
             sources = load_all(templates, installation=installation)
             found = rendered_offline(read_parents(given), sources, crd_folders, objects or (), namespace or "default")

@@ -49,9 +49,14 @@ from ssa_operator.rendering.jinja.coverage import TemplateCoverage
 from ssa_operator.rendering.values.line_marks import StaticText
 from ssa_operator.rendering.yaml.documents import parse
 from ssa_operator.rendering.yaml.nodes import DocumentError, SlotValues
-from ssa_operator.tools.offline.offline_cluster import OfflineCluster, OfflineParent, RefusedParentError, live_objects
+from ssa_operator.tools.offline.offline_cluster import (
+    OfflineCluster,
+    OfflineParent,
+    RefusedParentError,
+    RenderedParents,
+    live_objects,
+)
 from ssa_operator.tools.offline.project import CRDKind, cluster_scoped, crds_of, find_folder, read_crd_kinds
-from ssa_operator.tools.offline.rendered_parents import RenderedParents
 from ssa_operator.tools.printing import canonical_text
 
 CASES = "tests"

@@ -63,13 +63,6 @@ from ssa_operator.tools.tree.parent_entries import ListedParent, parent_entries
 from ssa_operator.tools.tree.tree_view import COLOURS
 
 
-class DrawnState(Struct, frozen=True):
-    """A live child as `status.resources` reports it."""
-
-    state: str
-    message: str = ""
-
-
 class DrawnGraph(Struct, frozen=True, kw_only=True):
     """The graph of one parent."""
 
@@ -80,12 +73,16 @@ class DrawnGraph(Struct, frozen=True, kw_only=True):
     """Where the parent comes from, '' for the user's own."""
     problems: tuple[str, ...] = ()
     """The problems of its templates, and its cycles."""
-    states: Mapping[NodeKey, DrawnState] = field(default_factory=dict)
-    """The states of the manifests' live objects; none offline."""
+    children: Mapping[NodeKey, Mapping[str, Any]] = field(default_factory=dict)
+    """The live children as `status.resources` reports them; none offline."""
 
-    def state(self, node: GraphNode) -> DrawnState:
+    def state(self, node: GraphNode) -> str:
         """The state of a node, '' without one."""
-        return self.states.get(node.key, DrawnState(""))
+        return str(self.children.get(node.key, {}).get("state", ""))
+
+    def message(self, node: GraphNode) -> str:
+        """What the state is about."""
+        return str(self.children.get(node.key, {}).get("message", ""))
 
 
 _FILLS = {
@@ -128,12 +125,12 @@ def _print_text(graphs: Sequence[DrawnGraph]) -> None:
         for node in drawn.graph.nodes:
             if not node.manifest:
                 continue
-            found = drawn.state(node)
+            state, message = drawn.state(node), drawn.message(node)
             line = Text.assemble("  ", node.label)
-            if found.state:
-                line.append("  ").append(found.state, COLOURS.get(found.state, ""))
+            if state:
+                line.append("  ").append(state, COLOURS.get(state, ""))
             line.append("  finalize hook" if node.finalize_hook else "", "dim")
-            line.append(f"  {found.message}" if found.message else "", "dim")
+            line.append(f"  {message}" if message else "", "dim")
             console.print(line, soft_wrap=True)
             for edge in drawn.graph.edges_of(node.key):
                 console.print(_edge_line(edge, labels[edge.target]), soft_wrap=True)
@@ -156,8 +153,7 @@ def graph_data(drawn: DrawnGraph) -> dict[str, Any]:
     nodes = []
     for node in drawn.graph.nodes:
         data = {"id": names[node.key], "label": node.label, "manifest": node.manifest} | location_data(node.location)
-        state = drawn.state(node)
-        found = {"finalizeHook": node.finalize_hook, "state": state.state, "message": state.message}
+        found = {"finalizeHook": node.finalize_hook, "state": drawn.state(node), "message": drawn.message(node)}
         nodes.append(data | {name: value for name, value in found.items() if value})
     edges = [
         {"from": names[edge.source], "to": names[edge.target], "label": edge.label, "awaited": edge.awaited}
@@ -204,7 +200,7 @@ def dot(drawn: DrawnGraph) -> str:
     for node in drawn.graph.nodes:
         shape = "" if node.manifest else ", shape=ellipse, style=filled"
         label = _dot_string("\n".join(_node_lines(drawn, node)))
-        tooltip = _dot_string(drawn.state(node).message or (_line(node.location) if node.location else node.label))
+        tooltip = _dot_string(drawn.message(node) or (_line(node.location) if node.location else node.label))
         lines.append(
             f'  {names[node.key]} [label={label}, fillcolor="{_fill(drawn, node)}", tooltip={tooltip}{shape}];'
         )
@@ -250,7 +246,7 @@ def _names(graph: LabelledGraph) -> Mapping[NodeKey, str]:
 
 def _node_lines(drawn: DrawnGraph, node: GraphNode) -> list[str]:
     hook = "finalize hook" if node.finalize_hook else ""
-    return [line for line in (node.label, hook, drawn.state(node).state) if line]
+    return [line for line in (node.label, hook, drawn.state(node)) if line]
 
 
 def _label_lines(edge: LabelledEdge) -> list[str]:
@@ -261,7 +257,7 @@ def _label_lines(edge: LabelledEdge) -> list[str]:
 def _fill(drawn: DrawnGraph, node: GraphNode) -> str:
     if not node.manifest:
         return _LOOKUP_FILL
-    return _FILLS[COLOURS.get(drawn.state(node).state, "")]
+    return _FILLS[COLOURS.get(drawn.state(node), "")]
 
 
 def _line(location: SourceLocation) -> str:
@@ -296,16 +292,12 @@ async def live_graph(reference: ObjectReference, options: Options, namespace: st
     problems = [str(problem) for problem in planned.rendered.problems]
     graph = _redacted(graph, planned.secrets)
     problems += [f"{live.identity} has a dependency cycle: {each}" for each in graph.cycles]
-    states: Mapping[NodeKey, DrawnState] = {
-        identity: DrawnState(str(each.get("state", "")), str(each.get("message", "")))
-        for each in entry["resources"]
-        if (identity := read_identity(each)) is not None
-    }
+    shown = ((read_identity(each), each) for each in entry["resources"])
     return DrawnGraph(
         title=str(live.identity),
         graph=graph,
         problems=tuple(dict.fromkeys(problems)),
-        states=states,
+        children={identity: each for identity, each in shown if identity is not None},
     )
 
 

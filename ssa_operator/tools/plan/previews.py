@@ -43,7 +43,7 @@ from ssa_operator.tools.offline.documents import (
     read_parents,
     watched_namespaces,
 )
-from ssa_operator.tools.offline.rendered_parents import RenderedParents
+from ssa_operator.tools.offline.offline_cluster import RenderedParents
 
 
 class FilePreview(Preview):
