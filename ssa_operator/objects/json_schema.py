@@ -8,7 +8,7 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from ssa_operator.objects.source_location import FieldPath
 
@@ -18,6 +18,11 @@ Schema: TypeAlias = Mapping[str, Any]
 PRESERVED = "x-kubernetes-preserve-unknown-fields"
 RULES = "x-kubernetes-validations"
 TYPES = ("array", "boolean", "integer", "number", "object", "string")
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether a value is a JSON number. A boolean is none."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def fields(schema: Schema | None) -> Mapping[str, Any]:

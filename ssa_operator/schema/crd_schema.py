@@ -23,7 +23,7 @@ def declared(value: Any, schema: Schema | None) -> Any:
     if schema is None or schema.get(PRESERVED):
         return value
     kind = str(schema.get("type"))
-    if type(value) is not _USUAL_TYPES.get(kind) and not _fits(value, kind, schema):
+    if type(value) is not _TYPES.get(kind, (None,))[0] and not _fits(value, kind, schema):
         return MISFIT
     if isinstance(value, (dict, Mapping)):
         return _fields(value, schema)
@@ -48,9 +48,6 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "object": (dict, Mapping),  # the first one is found sooner
     "string": (str,),
 }
-
-
-_USUAL_TYPES: Mapping[str, type] = {"array": list, "boolean": bool, "integer": int, "object": dict, "string": str}
 
 
 def _fits(value: Any, kind: str, schema: Mapping[str, Any]) -> bool:

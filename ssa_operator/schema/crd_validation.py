@@ -14,8 +14,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from msgspec.structs import replace
-
 from ssa_operator.objects.json_schema import PRESERVED, TYPES, Schema, fields, schema_parts
 from ssa_operator.objects.source_location import FieldPath, value_at
 from ssa_operator.schema.field_errors import ErrorType, FieldError, error_at, error_field, mapping_items
@@ -118,8 +116,8 @@ def _of_versions(versions: Sequence[Mapping[str, Any]]) -> Iterator[FieldError]:
         name = version.get("name") or ""
         yield from (error_at(("spec", "versions", at, "name"), name, words) for words in dns1035_faults(name))
         if name in seen:
-            error = error_at(("spec", "versions", at, "name"), name, "must contain unique version names")
-            yield replace(error, field="spec.versions")
+            words = "must contain unique version names"
+            yield error_at(("spec", "versions", at, "name"), name, words, shown=("spec", "versions"))
         seen.add(name)
     if sum(bool(each.get("storage")) for each in versions) != 1:
         names = ",".join(str(each.get("name")) for each in versions)

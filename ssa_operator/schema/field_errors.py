@@ -82,9 +82,15 @@ def error_field(path: FieldPath) -> str:
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".") or NO_FIELD
 
 
-def error_at(path: FieldPath, value: Any = "", detail: str = "", kind: ErrorType = ErrorType.INVALID) -> FieldError:
-    """The error of the field at a path."""
-    return FieldError(path=path, field=error_field(path), type=kind, value=value, detail=detail)
+def error_at(
+    path: FieldPath,
+    value: Any = "",
+    detail: str = "",
+    kind: ErrorType = ErrorType.INVALID,
+    shown: FieldPath | None = None,
+) -> FieldError:
+    """The error of the field at a path; `shown` is the field in the API server's words where they name another one."""
+    return FieldError(path=path, field=error_field(shown or path), type=kind, value=value, detail=detail)
 
 
 class Place(Struct, frozen=True):

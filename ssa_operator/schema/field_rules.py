@@ -18,11 +18,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, TypeAlias
 
-from msgspec.structs import replace
-
 from ssa_operator.objects.scalars import amount
 from ssa_operator.objects.source_location import FieldPath
-from ssa_operator.schema.field_errors import ErrorType, FieldError, as_json, error_at, error_field
+from ssa_operator.schema.field_errors import ErrorType, FieldError, as_json, error_at
 from ssa_operator.schema.metadata_validation import (
     dns1035_faults,
     key_faults,
@@ -258,7 +256,7 @@ def _amounts(value: Any, path: FieldPath) -> Iterator[FieldError]:
 def _labels(value: Any, path: FieldPath) -> Iterator[FieldError]:
     for key, each in value.items() if isinstance(value, Mapping) else ():
         for words in (*key_faults(key), *label_value_faults(each or "")):
-            yield replace(error_at((*path, key), each, words), field=error_field(path))
+            yield error_at((*path, key), each, words, shown=path)
 
 
 def _keys(value: Any, path: FieldPath) -> Iterator[FieldError]:

@@ -18,7 +18,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator.objects.identity import join_api_version, split_api_version
-from ssa_operator.objects.json_schema import PRESERVED, TYPES, Schema, fields, part_schema, schema_parts, value_parts
+from ssa_operator.objects.json_schema import (
+    PRESERVED,
+    TYPES,
+    Schema,
+    fields,
+    is_number,
+    part_schema,
+    schema_parts,
+    value_parts,
+)
 
 METADATA = "ObjectMeta"
 """The type of `metadata`."""
@@ -220,20 +229,9 @@ def _used(types: Mapping[str, Schema], roots: Iterable[Schema]) -> set[str]:
 
 def has_type(value: Any, wanted: str) -> bool:
     """Whether a value has a type of OpenAPI."""
-    match wanted:
-        case "array":
-            return isinstance(value, list)
-        case "boolean":
-            return isinstance(value, bool)
-        case "integer":
-            return (isinstance(value, int) and not isinstance(value, bool)) or (
-                isinstance(value, float) and value.is_integer()
-            )
-        case "number":
-            return isinstance(value, (int, float)) and not isinstance(value, bool)
-        case "object":
-            return isinstance(value, Mapping)
-    return isinstance(value, str)
+    if wanted in ("integer", "number"):
+        return is_number(value) and (wanted == "number" or isinstance(value, int) or value.is_integer())
+    return isinstance(value, {"array": list, "boolean": bool, "object": Mapping}.get(wanted, str))
 
 
 def has_types(body: Mapping[str, Any], schemas: KubernetesSchemas) -> bool:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.json_schema import Schema
 from ssa_operator.objects.source_location import FieldPath
-from ssa_operator.schema.field_errors import ErrorType, FieldError, error_field, walk
+from ssa_operator.schema.field_errors import ErrorType, FieldError, error_at, error_field, walk
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
@@ -96,18 +96,20 @@ def validate_metadata(body: Mapping[str, Any]) -> list[FieldError]:
     """The errors of an object's own metadata."""
     metadata = body.get("metadata")
     if not isinstance(metadata, Mapping):
-        return [_error(("metadata", "name"), ErrorType.REQUIRED, "", "name or generateName is required")]
+        return [error_at(("metadata", "name"), detail="name or generateName is required", kind=ErrorType.REQUIRED)]
     if errors := list(_wrong_types(metadata, ("metadata",))):
         return errors
     errors = []
     name, prefix = metadata.get("name") or "", metadata.get("generateName") or ""
     if prefix:
         masked = f"{prefix[:-2]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix
-        errors += [_error(("metadata", "generateName"), ErrorType.INVALID, prefix, w) for w in subdomain_faults(masked)]
+        errors += [error_at(("metadata", "generateName"), prefix, w) for w in subdomain_faults(masked)]
     if name:
-        errors += [_error(("metadata", "name"), ErrorType.INVALID, name, words) for words in subdomain_faults(name)]
+        errors += [error_at(("metadata", "name"), name, words) for words in subdomain_faults(name)]
     elif not prefix:
-        errors.append(_error(("metadata", "name"), ErrorType.REQUIRED, "", "name or generateName is required"))
+        errors.append(
+            error_at(("metadata", "name"), detail="name or generateName is required", kind=ErrorType.REQUIRED)
+        )
     return [*errors, *_common(metadata, ("metadata",))]
 
 
@@ -133,16 +135,16 @@ def _of_embedded(value: Mapping[str, Any], path: FieldPath) -> Iterator[FieldErr
     for key in ("apiVersion", "kind"):
         at, text = (*path, key), value.get(key)
         if key not in value:
-            yield _error(at, ErrorType.REQUIRED)
+            yield error_at(at, kind=ErrorType.REQUIRED)
         elif not isinstance(text, str):
-            yield _error(at, ErrorType.INVALID, text, "must be a string")
+            yield error_at(at, text, "must be a string")
         elif not text:
-            yield _error(at, ErrorType.INVALID, text, "must not be empty")
+            yield error_at(at, text, "must not be empty")
         elif key == "apiVersion" and text.count("/") > 1:
-            yield _error(at, ErrorType.INVALID, text, f"unexpected GroupVersion string: {text}")
+            yield error_at(at, text, f"unexpected GroupVersion string: {text}")
         elif key == "kind" and (faults := dns1035_faults(text.lower())):
             words = "may have mixed case, but should otherwise match: " + ",".join(faults)
-            yield _error(at, ErrorType.INVALID, text, words)
+            yield error_at(at, text, words)
     metadata = value.get("metadata")
     if isinstance(metadata, Mapping):
         at = (*path, "metadata")
@@ -150,9 +152,9 @@ def _of_embedded(value: Mapping[str, Any], path: FieldPath) -> Iterator[FieldErr
         yield from wrong or _common(metadata, at)
         name = metadata.get("name")
         if not wrong and name:
-            yield from (_error((*at, "name"), ErrorType.INVALID, name, words) for words in segment_faults(name))
+            yield from (error_at((*at, "name"), name, words) for words in segment_faults(name))
     elif metadata is not None:
-        yield _error((*path, "metadata"), ErrorType.INVALID, metadata, "must be an object")
+        yield error_at((*path, "metadata"), metadata, "must be an object")
 
 
 def segment_faults(name: str) -> list[str]:
@@ -168,56 +170,49 @@ _STRINGS = ("name", "generateName", "namespace", "uid", "resourceVersion", "self
 def _wrong_types(metadata: Mapping[str, Any], path: FieldPath) -> Iterator[FieldError]:
     for key in _STRINGS:
         if metadata.get(key) is not None and not isinstance(metadata[key], str):
-            yield _error((*path, key), ErrorType.INVALID, metadata[key], "must be a string")
+            yield error_at((*path, key), metadata[key], "must be a string")
     for key in ("labels", "annotations"):
         entries = metadata.get(key)
         if entries is not None and not isinstance(entries, Mapping):
-            yield _error((*path, key), ErrorType.INVALID, entries, "must be a mapping of strings")
+            yield error_at((*path, key), entries, "must be a mapping of strings")
             continue
         for name, text in (entries or {}).items():
             if text is not None and not isinstance(text, str):
-                yield _error((*path, key, name), ErrorType.INVALID, text, "must be a string")
+                yield error_at((*path, key, name), text, "must be a string")
     for key, kind in (("finalizers", str), ("ownerReferences", Mapping)):
         items = metadata.get(key)
         if items is not None and not (isinstance(items, list) and all(isinstance(item, kind) for item in items)):
-            yield _error((*path, key), ErrorType.INVALID, items, "must be a list")
+            yield error_at((*path, key), items, "must be a list")
 
 
 def _common(metadata: Mapping[str, Any], path: FieldPath) -> Iterator[FieldError]:
     """The errors of everything but the name."""
     if namespace := metadata.get("namespace"):
-        yield from (_error((*path, "namespace"), ErrorType.INVALID, namespace, w) for w in label_faults(namespace))
+        yield from (error_at((*path, "namespace"), namespace, w) for w in label_faults(namespace))
     at = (*path, "labels")
     for key, value in (metadata.get("labels") or {}).items():
-        yield from (_error((*at, key), ErrorType.INVALID, key, words, at) for words in key_faults(key))
-        yield from (_error((*at, key), ErrorType.INVALID, value, w, at) for w in label_value_faults(value or ""))
+        yield from (error_at((*at, key), key, words, shown=at) for words in key_faults(key))
+        yield from (error_at((*at, key), value, w, shown=at) for w in label_value_faults(value or ""))
     at = (*path, "annotations")
     annotations = metadata.get("annotations") or {}
     for key in annotations:
-        yield from (_error((*at, key), ErrorType.INVALID, key, words, at) for words in key_faults(key.lower()))
+        yield from (error_at((*at, key), key, words, shown=at) for words in key_faults(key.lower()))
     if sum(len(key.encode()) + len((text or "").encode()) for key, text in annotations.items()) > ANNOTATIONS_LIMIT:
-        yield _error(at, ErrorType.TOO_LONG, "", f"may not be more than {ANNOTATIONS_LIMIT} bytes")
+        yield error_at(at, detail=f"may not be more than {ANNOTATIONS_LIMIT} bytes", kind=ErrorType.TOO_LONG)
     at = (*path, "ownerReferences")
     for position, owner in enumerate(metadata.get("ownerReferences") or ()):
         if not _version(written := owner.get("apiVersion")):
             place = (*at, position, "apiVersion")
-            yield _error(place, ErrorType.INVALID, written or "", "version must not be empty", (*at, "apiVersion"))
+            yield error_at(place, written or "", "version must not be empty", shown=(*at, "apiVersion"))
         for key in ("kind", "name", "uid"):
             if not owner.get(key):
-                yield _error((*at, position, key), ErrorType.INVALID, "", "must not be empty", (*at, key))
+                yield error_at((*at, position, key), "", "must not be empty", shown=(*at, key))
     at = (*path, "finalizers")
     for position, name in enumerate(metadata.get("finalizers") or ()):
-        yield from (_error((*at, position), ErrorType.INVALID, name, words, at) for words in key_faults(name))
+        yield from (error_at((*at, position), name, words, shown=at) for words in key_faults(name))
 
 
 def _version(api_version: Any) -> str:
     """The version in an owner's apiVersion, as the API server reads it; '' if it reads none."""
     text = api_version if isinstance(api_version, str) else ""
     return text.rpartition("/")[2] if text.count("/") < 2 else ""
-
-
-def _error(
-    path: FieldPath, kind: ErrorType, value: Any = "", detail: str = "", shown: FieldPath | None = None
-) -> FieldError:
-    """The error of a field; `shown` is the field in the API server's words where they name another one."""
-    return FieldError(path=path, field=error_field(shown or path), type=kind, value=value, detail=detail)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ssa_operator.objects.json_schema import Schema, fields
+from ssa_operator.objects.json_schema import Schema, fields, is_number
 from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.schema.field_errors import (
     OMITTED,
@@ -372,16 +372,12 @@ def _of_object(schema: Schema, value: Any, path: FieldPath) -> SchemaResult:
 _Rule = tuple[Callable[[Schema, Any], bool], Callable[[Schema, Any, FieldPath], SchemaResult]]
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
 _RULES: Iterable[_Rule] = (
     (lambda schema, _: bool(_types(schema) or _format(schema)), _of_type),
     (lambda _schema, _value: True, _of_alternatives),
     (lambda _, value: isinstance(value, str), _of_string),
     (lambda schema, value: isinstance(value, str) and _format(schema) != "", _of_format),
-    (lambda _, value: _is_number(value), _of_number),
+    (lambda _, value: is_number(value), _of_number),
     (lambda _, value: isinstance(value, (list, tuple)), _of_list),
     (lambda _schema, _value: True, _of_enum),
     (lambda _, value: isinstance(value, Mapping), _of_object),

@@ -16,6 +16,7 @@ from functools import cmp_to_key, wraps
 from itertools import pairwise
 from typing import Any
 
+from ssa_operator.objects.json_schema import is_number
 from ssa_operator.schema.cel.libraries import (
     LIBRARY_FUNCTIONS,
     LIBRARY_METHODS,
@@ -40,7 +41,6 @@ from ssa_operator.schema.cel.values import (
     equal,
     is_list,
     is_map,
-    is_number,
     spend,
     steps_of,
     timestamp,

@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from ssa_operator.objects.json_schema import is_number
 from ssa_operator.schema.cel.cel_functions import FUNCTIONS, METHODS, NAMESPACES
 from ssa_operator.schema.cel.syntax import Expression, Uint
 from ssa_operator.schema.cel.values import (
@@ -34,7 +35,6 @@ from ssa_operator.schema.cel.values import (
     equal,
     is_list,
     is_map,
-    is_number,
     map_get,
     map_has,
     spend,

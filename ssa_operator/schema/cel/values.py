@@ -19,16 +19,15 @@ import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeAlias
+from typing import Any
 
 from msgspec import Struct
 
 from ssa_operator.objects.context_values import set_within
+from ssa_operator.objects.json_schema import Schema, is_number
 from ssa_operator.schema.cel.syntax import Uint, unescaped
 from ssa_operator.schema.field_errors import as_json
 from ssa_operator.schema.string_formats import duration_nanoseconds, is_date
-
-Schema: TypeAlias = Mapping[str, Any]
 
 WORK_LIMIT = 1_000_000
 """The steps of one object's rules; reading an entry of a list or 16 characters of a text is one."""
@@ -325,10 +324,6 @@ def is_list(value: Any) -> bool:
 
 def is_map(value: Any) -> bool:
     return isinstance(value, (dict, TypedMap))
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def map_get(value: Any, key: Any) -> Any:

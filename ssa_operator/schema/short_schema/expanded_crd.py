@@ -34,7 +34,7 @@ _KEYS: Mapping[str, type] = {
     **dict.fromkeys(("spec", "status", "types", "scale", "versions"), dict),
 }
 _WORDS: Mapping[type, str] = {str: "a text", list: "a list", dict: "a mapping"}
-_SCALE: Mapping[str, str] = {
+SCALE: Mapping[str, str] = {
     "replicas": "specReplicasPath",
     "statusReplicas": "statusReplicasPath",
     "selector": "labelSelectorPath",
@@ -256,9 +256,9 @@ class _Reading:
         scale = self._given.get("scale")
         if scale is None:
             return {}
-        self._refuse_keys(scale, _SCALE, ("scale",))
+        self._refuse_keys(scale, SCALE, ("scale",))
         found = {}
-        for name, path in _SCALE.items():
+        for name, path in SCALE.items():
             self.fields.sources[*first, "subresources", "scale", path] = ("scale", name)
             if isinstance(scale.get(name), str):
                 self._declared(scale[name], schema, ("scale", name))

@@ -271,6 +271,12 @@ def _with_default(schema: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
+def innermost(schema: Any) -> Any:
+    """The schema of the items of a list or the values of a mapping, however deep; of another field its own."""
+    inner = schema.get("items") or schema.get("additionalProperties")
+    return innermost(inner) if inner else schema
+
+
 def _mark(schema: dict[str, Any], marked: Mapping[str, str]) -> None:
     """Add markers to the schema of a field. Raises Mistake."""
     for name in _FLAGS:
@@ -280,9 +286,7 @@ def _mark(schema: dict[str, Any], marked: Mapping[str, str]) -> None:
         if "default" in marked:
             raise Mistake("is required, and has a default, so that it is never missing; remove one of them")
         schema.pop("default", None)
-    item = schema
-    while inner := item.get("items") or item.get("additionalProperties"):
-        item = inner
+    item = innermost(schema)
     for name, text in marked.items():
         if name in _OF_TYPES:
             _limit(schema if "array" in _OF_TYPES[name] else item, name, text)

@@ -14,15 +14,15 @@ from typing import Any
 
 from ssa_operator.objects.json_schema import Schema
 from ssa_operator.schema.operator_fields import COLUMNS, RESERVED
-from ssa_operator.schema.short_schema.expanded_crd import VERSION, short_schema
-from ssa_operator.schema.short_schema.field_texts import FORMS, PRESERVED, REMOVAL, RULES, SCALARS, UNCHANGED
+from ssa_operator.schema.short_schema.expanded_crd import SCALE, VERSION, short_schema
+from ssa_operator.schema.short_schema.field_texts import FORMS, PRESERVED, REMOVAL, RULES, SCALARS, UNCHANGED, innermost
 
 _OPTION = re.compile(r"[\w.-]+")
 _BARE = re.compile(r"[^\s\"'\[{]\S*")
 _AMBIGUOUS = re.compile(r"\\(?=[\\\"]|\Z)")
 _LIMITS = ("minimum", "maximum", "minLength", "maxLength", "pattern", "enum")
 _OF_LISTS = ("minItems", "maxItems")
-_SCALE = {"specReplicasPath": "replicas", "statusReplicasPath": "statusReplicas", "labelSelectorPath": "selector"}
+_SCALE = {path: name for name, path in SCALE.items()}
 
 
 def short_form(crd: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -126,9 +126,7 @@ def _marks(schema: Schema) -> Iterator[str]:
     if schema.get("x-kubernetes-list-type") == "set":
         yield "uniqueItems"
     yield from (f"{name}={schema[name]}" for name in _OF_LISTS if name in schema)
-    item = schema
-    while inner := item.get("items") or item.get("additionalProperties"):
-        item = inner
+    item = innermost(schema)
     if any(form.items() <= item.items() for form in FORMS.values()):
         return
     yield from (f"{name}={_text(item[name], item)}" for name in _LIMITS if name in item)
