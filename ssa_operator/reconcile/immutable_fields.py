@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from ssa_operator.objects.field_refusal import FieldRefusal
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.objects.json_schema import schema_at
+from ssa_operator.objects.json_schema import RULES, schema_at
 from ssa_operator.objects.source_location import FieldPath, field_text, first_difference, parse_field, value_at
 from ssa_operator.schema.cel.syntax import unescaped
 from ssa_operator.schema.field_errors import REASONS, ErrorType
@@ -280,7 +280,7 @@ def rules_at(schema: Mapping[str, Any], field: FieldPath) -> tuple[CELRule, ...]
 
 def _rules(schema: Mapping[str, Any], field: FieldPath, depth: int) -> Iterator[CELRule]:
     node = schema_at(schema, field[:depth])
-    for entry in node.get("x-kubernetes-validations") or () if node is not None else ():
+    for entry in node.get(RULES) or () if node is not None else ():
         field_path = parse_field(str(entry.get("fieldPath") or "").removeprefix("."))
         if (*field[:depth], *field_path) == field:
             message = str(entry.get("message") or "").strip() or f"{_FAILED_RULE}{str(entry.get('rule')).strip()}"

@@ -12,18 +12,15 @@ CRDs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
 
-from ssa_operator.objects.source_location import FieldPath
+from ssa_operator.objects.json_schema import PRESERVED, RULES, Schema, fields
+from ssa_operator.objects.source_location import FieldPath, value_at
 
-Schema = Mapping[str, Any]
-
-_PRESERVED = "x-kubernetes-preserve-unknown-fields"
 _EITHER = "x-kubernetes-int-or-string"
-_RULES = "x-kubernetes-validations"
 _LISTS = ("x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-map-type")
 _LOWER = ("minLength", "minItems", "minProperties")
 _UPPER = ("maxLength", "maxItems", "maxProperties")
@@ -62,7 +59,7 @@ def crd_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator
     """The changes of one CRD that can refuse or lose objects."""
     old, new = before["spec"], after["spec"]
     for path, what in ((("scope",), "scope"), (("names", "kind"), "kind"), (("names", "listKind"), "list kind")):
-        was, now = _at(old, path), _at(new, path)
+        was, now = value_at(old, path), value_at(new, path)
         if was is not None and now is not None and was != now:
             words = f"its {what} was {was} and is {now}; it can't be changed, so give the new one another name"
             yield CRDChange(code="crd-names-changed", message=words, path=("spec", *path))
@@ -76,12 +73,6 @@ def crd_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator
             yield from _version_changes(was, now, ("spec", "versions", position))
 
 
-def _at(value: Any, path: Sequence[str]) -> Any:
-    for name in path:
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value
-
-
 def _version_changes(before: Mapping[str, Any], after: Mapping[str, Any], path: FieldPath) -> Iterator[CRDChange]:
     name = after["name"]
     for field, words in (
@@ -93,7 +84,7 @@ def _version_changes(before: Mapping[str, Any], after: Mapping[str, Any], path: 
     if "status" in (before.get("subresources") or {}) and "status" not in (after.get("subresources") or {}):
         words = f"version {name} has no status subresource any more: a write of an object replaces its status; keep it"
         yield CRDChange(code="crd-status-removed", message=words, path=path)
-    was, now = (_at(each, ("schema", "openAPIV3Schema")) or {} for each in (before, after))
+    was, now = (value_at(each, ("schema", "openAPIV3Schema")) or {} for each in (before, after))
     yield from _changes(was, now, _Field(name, "", (*path, "schema", "openAPIV3Schema")))
 
 
@@ -112,11 +103,11 @@ def _changes(before: Schema, after: Schema, field: _Field) -> Iterator[CRDChange
             )
             yield field.changed("crd-list-type-changed", words, *([name] if name in after else []))
     yield from _default_changes(before, after, field)
-    known = {str(rule.get("rule")) for rule in before.get(_RULES) or ()}
-    for rule in after.get(_RULES) or ():
+    known = {str(rule.get("rule")) for rule in before.get(RULES) or ()}
+    for rule in after.get(RULES) or ():
         if str(rule.get("rule")) not in known:
             words = f"has a new rule, {rule.get('rule')}: objects that break it can't be written any more"
-            yield field.changed("crd-rule-added", f"{words}; see what is stored before you install it", _RULES)
+            yield field.changed("crd-rule-added", f"{words}; see what is stored before you install it", RULES)
     yield from _children(before, after, field)
 
 
@@ -141,7 +132,7 @@ def _type_change(before: Schema, after: Schema) -> str | None:
 def _narrowed(before: Schema, after: Schema, field: _Field) -> Iterator[CRDChange]:
     if before.get("nullable") and not after.get("nullable"):
         yield field.changed("crd-narrowed", "may not be null any more; keep `nullable: true`")
-    if before.get(_PRESERVED) and not after.get(_PRESERVED):
+    if before.get(PRESERVED) and not after.get(PRESERVED):
         words = "loses the fields that it doesn't declare; declare them, or keep x-kubernetes-preserve-unknown-fields"
         yield field.changed("crd-field-removed", words)
     if "enum" in after:
@@ -157,7 +148,7 @@ def _narrowed(before: Schema, after: Schema, field: _Field) -> Iterator[CRDChang
             words = f"has {how} {name} now: values that were valid may be refused; keep what was valid"
             yield field.changed("crd-narrowed", words, name)
     for name in after.get("required") or ():
-        if name not in (before.get("required") or ()) and "default" not in _properties(after).get(name, {}):
+        if name not in (before.get("required") or ()) and "default" not in fields(after).get(name, {}):
             below = field.below(name, "required")
             words = "is required now: objects without it are refused; give it a default, or leave it optional"
             yield below.changed("crd-field-required", words)
@@ -198,20 +189,15 @@ def _default_changes(before: Schema, after: Schema, field: _Field) -> Iterator[C
     yield field.changed("crd-default-changed", words, *(["default"] if "default" in after else []))
 
 
-def _properties(schema: Schema) -> Mapping[str, Schema]:
-    found = schema.get("properties")
-    return found if isinstance(found, Mapping) else {}
-
-
 def _children(before: Schema, after: Schema, field: _Field) -> Iterator[CRDChange]:
-    was, now = _properties(before), _properties(after)
+    was, now = fields(before), fields(after)
     others = after.get("additionalProperties")
     for name, old in was.items():
         if name in now:
             yield from _changes(old, now[name], field.below(name, "properties", name))
         elif isinstance(others, Mapping):
             yield from _changes(old, others, field.below(name, "additionalProperties"))
-        elif not (others or after.get(_PRESERVED)):
+        elif not (others or after.get(PRESERVED)):
             gone = _Field(field.version, f"{field.words}.{name}" if field.words else name, field.path)
             words = "is gone: its stored values are lost with the next write; keep it, and deprecate it in words"
             yield gone.changed("crd-field-removed", words)
@@ -219,7 +205,7 @@ def _children(before: Schema, after: Schema, field: _Field) -> Iterator[CRDChang
     if values:
         if isinstance(values, Mapping) and isinstance(others, Mapping):
             yield from _changes(values, others, field.below("*", "additionalProperties"))
-        elif not others and not after.get(_PRESERVED):
+        elif not others and not after.get(PRESERVED):
             words = "has no entries of any name any more: stored ones are lost with the next write; keep them"
             yield field.changed("crd-field-removed", words)
     items = before.get("items")

@@ -23,7 +23,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ssa_operator.objects.json_schema import RULES, Schema, fields, part_schema, schema_at
+from ssa_operator.objects.json_schema import PRESERVED, RULES, Schema, fields, part_schema, schema_at
 from ssa_operator.objects.source_location import FieldPath, value_at, with_value
 from ssa_operator.schema.crd_schema import object_schema
 from ssa_operator.schema.field_errors import ErrorType, FieldError
@@ -305,7 +305,7 @@ def sample_object(
     spec, known = definition["spec"], object_schema(definition, version)
     schema = known or {"type": "object"}
     properties = {key: each for key, each in fields(schema).items() if key not in _NOT_SAMPLED}
-    is_open = known is None or known.get("x-kubernetes-preserve-unknown-fields")
+    is_open = known is None or known.get(PRESERVED)
     required = [name for name in schema.get("required") or () if name not in _NOT_SAMPLED]
     if "spec" in properties:
         required = [*required, "spec"] if "spec" not in required else required

@@ -32,7 +32,7 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.annotations import NOT_CONVERTED, UNCONVERTED, NotConverted, not_converted
 from ssa_operator.objects.identity import split_api_version
-from ssa_operator.objects.json_schema import Schema, part_schema
+from ssa_operator.objects.json_schema import RULES, Schema, part_schema
 from ssa_operator.objects.messages import bounded
 from ssa_operator.objects.render_result import ConversionError
 from ssa_operator.objects.source_location import field_text
@@ -455,6 +455,6 @@ _OLD = re.compile(r"\boldSelf\b(?:\.(\w+))?")
 
 def _compares(schema: Schema, field: Any) -> bool:
     """Whether a rule compares a field of the value, or the whole value, with the stored one."""
-    rules = schema.get("x-kubernetes-validations") or ()
+    rules = schema.get(RULES) or ()
     named = {name for rule in rules for name in _OLD.findall(str(rule.get("rule")))}
     return bool(named) and (not isinstance(field, str) or "" in named or field in named)

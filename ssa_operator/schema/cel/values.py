@@ -24,7 +24,7 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.objects.context_values import set_within
-from ssa_operator.objects.json_schema import Schema, is_number
+from ssa_operator.objects.json_schema import PRESERVED, Schema, is_number
 from ssa_operator.schema.cel.syntax import Uint, unescaped
 from ssa_operator.schema.field_errors import as_json
 from ssa_operator.schema.string_formats import duration_nanoseconds, is_date
@@ -261,7 +261,7 @@ def to_cel(raw: Any, schema: Schema) -> Any:  # noqa: C901 - one case a type
             return int(raw)
         case "boolean" if isinstance(raw, bool):
             return raw
-    if kind is None and schema.get("x-kubernetes-preserve-unknown-fields"):
+    if kind is None and schema.get(PRESERVED):
         return Opaque(raw)
     raise EvaluationError(f"invalid data, expected {kind}")
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from ssa_operator.objects.json_schema import Schema
+from ssa_operator.objects.json_schema import RULES, Schema
 from ssa_operator.objects.messages import did_you_mean
 from ssa_operator.objects.source_location import FieldPath, field_text
 from ssa_operator.schema.cel.syntax import CELSyntaxError, Expression, names, parse, parts_of, unescaped
@@ -23,7 +23,7 @@ from ssa_operator.schema.crd_validation import SCOPES, validate_crd
 from ssa_operator.schema.new_object import defaulted
 from ssa_operator.schema.operator_fields import COLUMNS, RESERVED, spec_fields, status_fields
 from ssa_operator.schema.rule_validation import validate_rules
-from ssa_operator.schema.short_schema.field_texts import RULES, TYPES, FieldReader
+from ssa_operator.schema.short_schema.field_texts import TYPES, FieldReader
 
 VERSION = "v1alpha1"
 """The version of a schema that names none, by the convention for an API that may still change."""

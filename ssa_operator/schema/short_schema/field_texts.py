@@ -20,15 +20,13 @@ from typing import Any
 
 import msgspec
 
-from ssa_operator.objects.json_schema import Schema
+from ssa_operator.objects.json_schema import PRESERVED, RULES, Schema
 from ssa_operator.objects.messages import did_you_mean
 from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.schema.cel.syntax import escaped
 from ssa_operator.schema.schema_validation import validate
 from ssa_operator.schema.string_formats import go_pattern
 
-PRESERVED = "x-kubernetes-preserve-unknown-fields"
-RULES = "x-kubernetes-validations"
 UNCHANGED = "self == oldSelf"
 """The rule of an immutable field."""
 REMOVAL = re.compile(r"!has\(oldSelf\.(\w+)\) \|\| has\(self\.\w+\)")

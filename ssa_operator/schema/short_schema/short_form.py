@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ssa_operator.objects.json_schema import Schema
+from ssa_operator.objects.json_schema import PRESERVED, RULES, Schema
 from ssa_operator.schema.operator_fields import COLUMNS, RESERVED
 from ssa_operator.schema.short_schema.expanded_crd import SCALE, VERSION, short_schema
-from ssa_operator.schema.short_schema.field_texts import FORMS, PRESERVED, REMOVAL, RULES, SCALARS, UNCHANGED, innermost
+from ssa_operator.schema.short_schema.field_texts import FORMS, REMOVAL, SCALARS, UNCHANGED, innermost
 
 _OPTION = re.compile(r"[\w.-]+")
 _BARE = re.compile(r"[^\s\"'\[{]\S*")

@@ -22,6 +22,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ssa_operator.objects.json_schema import PRESERVED
 from ssa_operator.objects.scalars import amount
 from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.rendering.yaml.to_yaml import AnnotatedLine, yaml_lines
@@ -29,7 +30,7 @@ from ssa_operator.schema.field_errors import FieldError, error_field
 from ssa_operator.schema.operator_fields import COLUMNS, spec_fields, status_fields
 from ssa_operator.schema.samples import Sampler
 from ssa_operator.schema.schema_validation import validate
-from ssa_operator.schema.short_schema.field_texts import FORMS, PRESERVED, FieldReader
+from ssa_operator.schema.short_schema.field_texts import FORMS, FieldReader
 from ssa_operator.tools.scaffold.names import ResourceNames, ScaffoldError
 
 QUANTITY = FORMS["quantity"]

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ssa_operator.schema.short_schema.field_texts import PRESERVED
+from ssa_operator.objects.json_schema import PRESERVED
 from ssa_operator.tools.scaffold.fields import Leaf, leaves
 from ssa_operator.tools.scaffold.names import ResourceNames
 from ssa_operator.tools.scaffold.template_text import expression
