@@ -73,7 +73,7 @@ class _Series(Struct, eq=False):
     parent: str
     """The uid of the parent that it is counted for."""
     body: dict[str, Any]
-    """The Event as it occurred first."""
+    """The Event as it occurred first; once it is created, its name and namespace only."""
     count: int = 0
     last: float = 0.0
     """When it occurred last."""
@@ -213,6 +213,7 @@ class Recorder:
                 self._failed(series, error)
                 return
         series.written, series.written_at = count, self._clock.monotonic()
+        series.body = {"metadata": series.body["metadata"]}
         self._count("written")
 
     def _failed(self, series: _Series, error: Exception) -> None:
