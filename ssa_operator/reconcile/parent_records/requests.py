@@ -106,16 +106,14 @@ async def _write(reconcile: Reconcile, texts: RecordTexts) -> None:
     async def read() -> LiveObject | None:
         return await read_again(cluster, parent)
 
-    async def write(live: LiveObject | None) -> LiveObject:
+    async def write(live: LiveObject | None) -> LiveObject | None:
         if live is None:
             raise ApiError(subject, ErrorStatus(code=404, reason="NotFound", message="the parent is gone"))
         patch = records_patch(live, texts)
         if patch is None:
             return live
         if live is not parent.live and (read_parent_records(live) != known or unreadable_records_message(live)):
-            # The next reconcile reads them.
-            message = "another client changed the records meanwhile"
-            raise ApiError(subject, ErrorStatus(code=409, reason="Conflict", message=message))
+            return None  # the next reconcile reads them
         with parent.cache.writing(identity.namespace, identity.name):
             written = await cluster.operator_client.merge_patch(
                 parent.resource, identity.namespace, identity.name, patch, manager=MANAGER
@@ -123,10 +121,15 @@ async def _write(reconcile: Reconcile, texts: RecordTexts) -> None:
             return _cached(parent, written)
 
     try:
-        reconcile.take_parent(replace(parent, live=await retry_on_conflict(read, write, known=parent.live)))
+        live = await retry_on_conflict(read, write, known=parent.live)
     except ApiError as error:
         if not error.not_found or texts.items() - record_texts(parent.live).items():
             raise
+        return
+    if live is None:
+        message = "another client changed the records meanwhile"
+        raise ApiError(subject, ErrorStatus(code=409, reason="Conflict", message=message))
+    reconcile.take_parent(replace(parent, live=live))
 
 
 async def read_again(cluster: SharedCluster, parent: Parent) -> LiveObject | None:
