@@ -163,3 +163,21 @@ async def test_a_crd_in_place_of_its_object_gets_the_commands_for_crds() -> None
         "write `ssa-operator crds apply` to install it, `ssa-operator check` to check it, and the file of an object "
         "to render\n"
     )
+
+
+async def test_manifests_that_do_not_fit_into_the_records_of_their_parent_are_named(tmp_path: Path) -> None:
+    name = "a" * 240
+    text = f"""\
+{{% for number in range(900) %}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {{name: "{name}-{{{{ number }}}}", namespace: other}}
+{{% endfor %}}
+"""
+    templates = folder(tmp_path, many=text)
+    (templates / "echoes.example.com" / "_settings.yaml").write_text("clusterScope: true\n")
+    arguments = ("render", "-", "--templates", str(templates), "--crds=crds")
+    code, out, err = await run(*arguments, stdin=json.dumps(echo("a", 1)))
+    assert (code, out) == (1, "")
+    assert "can't be recorded on its parent before it is created" in err
