@@ -17,9 +17,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from msgspec import Struct
-
 from ssa_operator.objects.annotations import PREFIX, Reference
+from ssa_operator.objects.cluster_view import Question
 from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.objects.messages import near_names
 from ssa_operator.objects.render_result import Document, RenderProblem, Wait, WaitTarget, is_hook
@@ -43,17 +42,31 @@ def identity_of(document: Document, api: TemplateAPI) -> Identity:
     return api.resolve_namespace(document.identity)
 
 
-def annotations_of(document: Document) -> Mapping[str, Any]:
-    """The annotations of a document, {} if it has none."""
-    found: Mapping[str, Any] = document.body["metadata"].get("annotations") or {}
+def _identity(result: Result, api: TemplateAPI) -> Identity | None:
+    if isinstance(result, Document):
+        return identity_of(result, api)
+    return result.identity if isinstance(result, Wait) else None
+
+
+def _identities(results: Iterable[Result], api: TemplateAPI) -> dict[Identity, None]:
+    return {identity: None for result in results if (identity := _identity(result, api)) is not None}
+
+
+def _annotations(result: Document | Wait) -> Mapping[str, Any]:
+    if isinstance(result, Wait):
+        return result.annotations
+    found: Mapping[str, Any] = result.body["metadata"].get("annotations") or {}
     return found
 
 
-def resolve_wait_namespace(result: Result, api: TemplateAPI) -> Result:
-    """The result; a wait has the identity that its object has in the cluster."""
-    if isinstance(result, Wait) and result.identity is not None:
-        return replace(result, identity=api.resolve_namespace(result.identity))
-    return result
+def no_wait_children(results: Sequence[Result]) -> set[Reference]:
+    """The children with the annotation `wait: "false"`."""
+    return {
+        Reference(identity.kind, identity.name)
+        for result in results
+        if not isinstance(result, RenderProblem) and _annotations(result).get(WAIT) == "false"
+        if (identity := result.identity) is not None
+    }
 
 
 def resolve_references(results: Sequence[Result], api: TemplateAPI) -> list[Result]:
@@ -63,77 +76,53 @@ def resolve_references(results: Sequence[Result], api: TemplateAPI) -> list[Resu
     references = _references(results, api)
     if not references:
         return list(results)
-    resolution = _resolve(references, results, api)
-    resolved = [_resolve_result(result, resolution, api) for result in results]
-    kept = [result for result in resolved if result is not None]
-    return [*kept, *_reference_problems(results, resolution, api)]
-
-
-class _Resolution(Struct, frozen=True, kw_only=True):
-    """The references of a render and the manifests that they match."""
-
-    locations: Mapping[Reference, SourceLocation | None]
-    """Every reference, and the first template line with it."""
-    invalid: Mapping[Reference, str]
-    """The references to no manifest or to several, with the message."""
-    unsynced: Mapping[Reference, GroupKind]
-    """The references to children of a kind whose watch is not synced."""
-    hooks: AbstractSet[Reference]
-    """The finalize hooks of the render."""
-
-
-def _resolve(
-    references: Mapping[Reference, SourceLocation | None], results: Sequence[Result], api: TemplateAPI
-) -> _Resolution:
     by_name: dict[Reference, list[Identity]] = {}
-    for identity in dict.fromkeys(_identities(results, api)):
+    for identity in _identities(results, api):
         by_name.setdefault(Reference(identity.kind, identity.name), []).append(identity)
     matches = {reference: by_name.get(reference, []) for reference in references}
     invalid = dict(_invalid_references(matches, results, api))
-    unsynced = {
-        reference: found[0].group_kind
-        for reference, found in matches.items()
-        if reference not in invalid and found and not api.cluster.synced(found[0])
-    }
-    hooks = _identities(
-        [result for result in results if not isinstance(result, RenderProblem) and is_hook(result)], api
+    valid = ((reference, found[0]) for reference, found in matches.items() if found and reference not in invalid)
+    unsynced = {reference: found.group_kind for reference, found in valid if not api.cluster.synced(found)}
+    rendered_hooks = [result for result in results if not isinstance(result, RenderProblem) and is_hook(result)]
+    hooks = {Reference(each.kind, each.name) for each in _identities(rendered_hooks, api)}
+    users: dict[Question, list[Identity]] = {reference: [] for reference in invalid}
+    resolved: list[Result] = []
+    for result in results:
+        if isinstance(result, RenderProblem):
+            resolved.append(result)
+        elif (wrong := next((each.query for each in result.dependencies if each.query in users), None)) is not None:
+            users[wrong] += _identities([result], api)
+        elif (problem := _hook_problem(result, hooks, api)) is not None:
+            resolved.append(problem)
+        else:
+            awaited = _unsynced_targets(result, unsynced) if isinstance(result, Document) else ()
+            resolved.append(wait_instead(result, awaited, api) if awaited else result)  # type: ignore[arg-type]
+    problems = (
+        RenderProblem(message, references[reference], tuple(users[reference])) for reference, message in invalid.items()
     )
-    return _Resolution(
-        locations=references,
-        invalid=invalid,
-        unsynced=unsynced,
-        hooks={Reference(each.kind, each.name) for each in hooks},
-    )
+    return [*resolved, *problems]
 
 
-def _resolve_result(result: Result, resolution: _Resolution, api: TemplateAPI) -> Result | None:
-    """The result, or the problem or wait in its place; None if one of its references is invalid."""
-    if isinstance(result, RenderProblem):
-        return result
-    if _first_invalid(result, resolution) is not None:
+def _references(results: Sequence[Result], api: TemplateAPI) -> dict[Reference, SourceLocation | None]:
+    """Every child that a template reads or that `after` names, and the first template line that does."""
+    references = {query: location for query, location in api.asked.items() if isinstance(query, Reference)}
+    for result in results:
+        for dependency in () if isinstance(result, RenderProblem) else result.dependencies:
+            if dependency.after and isinstance(dependency.query, Reference):
+                references.setdefault(dependency.query, dependency.location)
+    return references
+
+
+def _hook_problem(result: Document | Wait, hooks: AbstractSet[Question], api: TemplateAPI) -> RenderProblem | None:
+    """The problem of a result that waits for a finalize hook and is none itself."""
+    awaited = (each for each in result.dependencies if each.awaited and each.query in hooks)
+    if is_hook(result) or (dependency := next(awaited, None)) is None:
         return None
-    if not is_hook(result):
-        for dependency in result.dependencies:
-            query = dependency.query
-            if dependency.awaited and query in resolution.hooks:
-                message = f"{query} is applied only when the parent is being deleted; nothing else can wait for it"
-                return RenderProblem(message, dependency.location, tuple(_identities([result], api)))
-    return _wait_for_sync(result, resolution, api) if isinstance(result, Document) else result
+    message = f"{dependency.query} is applied only when the parent is being deleted; nothing else can wait for it"
+    return RenderProblem(message, dependency.location, tuple(_identities([result], api)))
 
 
-def _first_invalid(result: Document | Wait, resolution: _Resolution) -> Reference | None:
-    """The first invalid reference of a result."""
-    queries = (dependency.query for dependency in result.dependencies)
-    return next((query for query in queries if isinstance(query, Reference) and query in resolution.invalid), None)
-
-
-def _wait_for_sync(document: Document, resolution: _Resolution, api: TemplateAPI) -> Document | Wait:
-    """The document, or a wait if it reads children of a kind that is not synced."""
-    awaited = unsynced_targets(document, resolution.unsynced)
-    return wait_instead(document, awaited, api) if awaited else document
-
-
-def unsynced_targets(result: Document | Wait, unsynced: Mapping[Reference, GroupKind]) -> tuple[WaitTarget, ...]:
+def _unsynced_targets(result: Document | Wait, unsynced: Mapping[Reference, GroupKind]) -> tuple[WaitTarget, ...]:
     """What a result waits for, because it reads children of kinds whose watch is not synced."""
     queries = dict.fromkeys(dependency.query for dependency in result.dependencies) if unsynced else ()
     return tuple(
@@ -151,59 +140,10 @@ def wait_instead(document: Document, awaited: tuple[WaitTarget, ...], api: Templ
         identity=identity_of(document, api),
         version=split_api_version(document.body["apiVersion"])[1],
         dependencies=document.dependencies,
-        annotations=annotations_of(document),
+        annotations=_annotations(document),
         secret=document.secret,
         ready_when=document.ready_when,
     )
-
-
-def _reference_problems(
-    results: Sequence[Result], resolution: _Resolution, api: TemplateAPI
-) -> Iterator[RenderProblem]:
-    """A problem for each invalid reference, with the documents that use it."""
-    users: dict[Reference, list[Identity]] = {reference: [] for reference in resolution.invalid}
-    for result in results:
-        if not isinstance(result, RenderProblem):
-            reference = _first_invalid(result, resolution)
-            if reference is not None:
-                users[reference] += _identities([result], api)
-    for reference, message in resolution.invalid.items():
-        yield RenderProblem(message, resolution.locations[reference], tuple(users[reference]))
-
-
-def no_wait_children(results: Sequence[Result]) -> set[Reference]:
-    """The children with the annotation `wait: "false"`."""
-    found = set()
-    for result in results:
-        if isinstance(result, Document):
-            metadata = result.body["metadata"]
-            if _has_no_wait(metadata.get("annotations")):
-                found.add(Reference(result.body["kind"], metadata["name"]))
-        elif isinstance(result, Wait) and result.identity is not None and _has_no_wait(result.annotations):
-            found.add(Reference(result.identity.kind, result.identity.name))
-    return found
-
-
-def _has_no_wait(annotations: Mapping[str, Any] | None) -> bool:
-    return annotations is not None and annotations.get(WAIT) == "false"
-
-
-def _references(results: Sequence[Result], api: TemplateAPI) -> dict[Reference, SourceLocation | None]:
-    """Every child that a template reads or that `after` names, and the first template line that does."""
-    references = {query: location for query, location in api.asked.items() if isinstance(query, Reference)}
-    for result in results:
-        for dependency in () if isinstance(result, RenderProblem) else result.dependencies:
-            if dependency.after and isinstance(dependency.query, Reference):
-                references.setdefault(dependency.query, dependency.location)
-    return references
-
-
-def _identities(results: Iterable[Result], api: TemplateAPI) -> Iterator[Identity]:
-    for result in results:
-        if isinstance(result, Document):
-            yield identity_of(result, api)
-        elif isinstance(result, Wait) and result.identity is not None:
-            yield result.identity
 
 
 def _invalid_references(
@@ -215,7 +155,7 @@ def _invalid_references(
     waits = {result.identity: result for result in results if isinstance(result, Wait) and result.identity}
     deadlocked = bool(waiting_files) and all(_is_deadlocked(wait, matches, waits, api) for wait in waiting_files)
     shown = [result for result in results if isinstance(result, RenderProblem) or not result.secret.name_object]
-    names = [f"{identity.kind}/{identity.name}" for identity in dict.fromkeys(_identities(shown, api))]
+    names = [f"{identity.kind}/{identity.name}" for identity in _identities(shown, api)]
     hints = 0
     for reference, found in matches.items():
         if reference in api.secret_queries:
@@ -276,26 +216,10 @@ def resolve_live_reads(results: Sequence[Result], api: TemplateAPI, *, incomplet
     one that reads a child which is not known yet. With `incomplete`, a template that is left out may render a child
     that doesn't exist.
     """
-    unsynced = _unsynced(results, api)
+    children = ((Reference(each.kind, each.name), each) for each in _identities(results, api))
+    read = ((child, identity) for child, identity in children if child in api.live_reads)
+    unsynced = {child: identity.group_kind for child, identity in read if not api.cluster.synced(identity)}
     return [_resolve_live(result, unsynced, api, incomplete=incomplete) for result in results]
-
-
-def _unsynced(results: Sequence[Result], api: TemplateAPI) -> Mapping[Reference, GroupKind]:
-    """The children of this render that templates read, of kinds whose watch is not synced."""
-    identities = (_identity(result, api) for result in results)
-    return {
-        Reference(identity.kind, identity.name): identity.group_kind
-        for identity in identities
-        if identity is not None
-        and Reference(identity.kind, identity.name) in api.live_reads
-        and not api.cluster.synced(identity)
-    }
-
-
-def _identity(result: Result, api: TemplateAPI) -> Identity | None:
-    if isinstance(result, Document):
-        return identity_of(result, api)
-    return result.identity if isinstance(result, Wait) else None
 
 
 def _resolve_live(
@@ -303,28 +227,21 @@ def _resolve_live(
 ) -> Result:
     if isinstance(result, RenderProblem):
         return result
-    unknown = unsynced_targets(result, unsynced)
+    unknown = _unsynced_targets(result, unsynced)
     if isinstance(result, Document):
         return wait_instead(result, unknown, api) if unknown else result
-    missing = [awaited for awaited in result.awaited if awaited.live]
     if unknown:
-        others = [awaited for awaited in result.awaited if not awaited.live]
-        return replace(result, awaited=(*others, *unknown))
-    if not missing or (incomplete and not _exists(missing[0], api)):
+        return replace(result, awaited=(*(each for each in result.awaited if not each.live), *unknown))
+    missing = next((each for each in result.awaited if each.live), None)
+    if missing is None:
         return result
-    of = () if result.identity is None else (result.identity,)
-    return RenderProblem(_message(missing[0], api), result.location, of)
-
-
-def _message(missing: WaitTarget, api: TemplateAPI) -> str:
-    query = missing.query
+    query, field = missing.query, field_text(missing.field)
+    exists = isinstance(query, Reference) and api.cluster.child(query.kind, query.name) is not None
+    if incomplete and not exists:
+        return result
     if missing.hidden:
-        return "a Secret's content names this live child, which lacks the field; live never waits"
-    field = field_text(missing.field)
-    why = f"{query} has no {field}" if _exists(missing, api) else f"there is no live {query}, so it has no {field}"
-    return f"{why}; live never waits: if it may be missing, write {field} | default(...)"
-
-
-def _exists(missing: WaitTarget, api: TemplateAPI) -> bool:
-    query = missing.query
-    return isinstance(query, Reference) and api.cluster.child(query.kind, query.name) is not None
+        message = "a Secret's content names this live child, which lacks the field; live never waits"
+    else:
+        why = f"{query} has no {field}" if exists else f"there is no live {query}, so it has no {field}"
+        message = f"{why}; live never waits: if it may be missing, write {field} | default(...)"
+    return RenderProblem(message, result.location, tuple(_identities([result], api)))

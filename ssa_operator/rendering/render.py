@@ -26,7 +26,6 @@ from ssa_operator.objects.render_result import (
     LITERAL,
     Dependency,
     Document,
-    Origin,
     ReconcileResult,
     Rendered,
     RenderProblem,
@@ -48,7 +47,6 @@ from ssa_operator.rendering.references import (
     no_wait_children,
     resolve_live_reads,
     resolve_references,
-    resolve_wait_namespace,
 )
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.secrecy import HIDDEN_ERROR, mark_error, quotes_content
@@ -80,7 +78,7 @@ def render_traced(templates: Templates | Folder, parent: Mapping[str, Any], clus
 
 
 def render(
-    templates: Templates | Folder,
+    folder: Templates | Folder,
     parent: Mapping[str, Any],
     cluster: ClusterView = OFFLINE,
     *,
@@ -92,13 +90,9 @@ def render(
 
     If the files of a folder failed to load, the result has their problems and the documents of the last good templates.
     """
-    failed: tuple[RenderProblem, ...] = ()
-    if not isinstance(templates, Templates):
-        if templates.templates is None:
-            return Rendered(problems=templates.problems)
-        if templates.problems:
-            failed = tuple([replace(problem, outdated=True) for problem in templates.problems])
-        templates = templates.templates
+    templates, failed = _compiled(folder)
+    if templates is None:
+        return Rendered(problems=failed)
     if (mark := not_converted(parent)) is not None:
         words = f"the object can't be converted from {mark.version}: {mark.message}; correct the template or the object"
         # Its content is unknown here, and not empty.
@@ -143,6 +137,15 @@ def render(
         secret_queries=frozenset(api.secret_queries),
         warnings=_warnings(api),
     )
+
+
+def _compiled(folder: Templates | Folder) -> tuple[Templates | None, tuple[RenderProblem, ...]]:
+    """The templates of a folder, None if it never had good ones, and the problems of the files that failed to load."""
+    if isinstance(folder, Templates):
+        return folder, ()
+    if folder.templates is None:
+        return None, folder.problems
+    return folder.templates, tuple([replace(problem, outdated=True) for problem in folder.problems])
 
 
 def _warnings(api: TemplateAPI) -> tuple[TemplateWarning, ...]:
@@ -247,16 +250,9 @@ def _render_file(
         api.start_file(generated_values)
         nodes, slots = nodes_of(templates, file, variables)
         lost = _holds_content(api)
-        results: list[Result] = [result for node in nodes for result in manifests(node, slots, parent, lost=lost)]
-        if slots.tracked:
-            results = [resolve_wait_namespace(result, api) for result in results]
-        if api.file_provenance:
-            file_dependencies = dependencies_of(api.file_provenance)
-            results = [_with_file_dependencies(result, file_dependencies) for result in results]
-            if lost:
-                results = [_without_content(result) for result in results]
-        results = [with_ready_when(result) for result in results]
-        return [_with_origins(result) for result in results] if api.traced else results
+        results = [result for node in nodes for result in manifests(node, slots, parent, lost=lost)]
+        more = dependencies_of(api.file_provenance)
+        return [_of_file(result, more, api, lost=lost) for result in results]
 
     with limits.enforced(seconds):
         try:
@@ -302,25 +298,22 @@ def _with_source(
 _SOURCES_SHOWN = 3
 
 
-def _with_origins(result: Result) -> Result:
-    """A traced result; a document without a value of the parent or the cluster consists of literals."""
-    if isinstance(result, Document) and result.origin_of is None:
-        return dataclasses.replace(result, origin_of=_literal)
-    return result
-
-
-def _literal(_: FieldPath) -> Origin:
-    return LITERAL
+def _of_file(result: Result, more: tuple[Dependency, ...], api: TemplateAPI, *, lost: bool) -> Result:
+    """A result with what holds for its whole file: its dependencies, and if `lost`, that any value may be content."""
+    if isinstance(result, RenderProblem):
+        return replace(result, message=HIDDEN_ERROR) if lost else result
+    if isinstance(result, Wait) and result.identity is not None:
+        result = dataclasses.replace(result, identity=api.resolve_namespace(result.identity))
+    if more:
+        result = dataclasses.replace(result, dependencies=merge_dependencies(result.dependencies, more))
+    if api.traced and isinstance(result, Document) and result.origin_of is None:
+        result = dataclasses.replace(result, origin_of=lambda _: LITERAL)  # it has no value of parent or cluster
+    return with_ready_when(result)
 
 
 def _holds_content(api: TemplateAPI) -> bool:
     """Whether a Secret's content became text or a key of the file in progress without a provenance."""
     return any(source.untracked for source in api.file_provenance)
-
-
-def _without_content(result: Result) -> Result:
-    """A result of a file of which any value may be a Secret's content."""
-    return replace(result, message=HIDDEN_ERROR) if isinstance(result, RenderProblem) else result
 
 
 def _with_hidden_names(results: Sequence[Result], api: TemplateAPI) -> list[Result]:
@@ -330,19 +323,12 @@ def _with_hidden_names(results: Sequence[Result], api: TemplateAPI) -> list[Resu
             api.secret_queries.update(each.query for each in result.dependencies if each.after)
     if not api.secret_queries:
         return [*results]
-    return [_with_hidden_targets(result, api) if isinstance(result, Wait) else result for result in results]
 
+    def hidden(wait: Wait) -> Wait:
+        targets = [replace(each, hidden=True) if each.query in api.secret_queries else each for each in wait.awaited]
+        return dataclasses.replace(wait, awaited=tuple(targets))
 
-def _with_hidden_targets(wait: Wait, api: TemplateAPI) -> Wait:
-    hidden = [replace(each, hidden=True) if each.query in api.secret_queries else each for each in wait.awaited]
-    return dataclasses.replace(wait, awaited=tuple(hidden))
-
-
-def _with_file_dependencies(result: Result, more: tuple[Dependency, ...]) -> Result:
-    """A result with the dependencies of its whole file."""
-    if isinstance(result, RenderProblem):
-        return result
-    return dataclasses.replace(result, dependencies=merge_dependencies(result.dependencies, more))
+    return [hidden(result) if isinstance(result, Wait) else result for result in results]
 
 
 def nodes_of(
@@ -358,7 +344,7 @@ def nodes_of(
 
 
 def render_status(
-    templates: Templates | Folder,
+    folder: Templates | Folder,
     parent: Mapping[str, Any],
     cluster: ClusterView,
     ready_when: Mapping[Reference, Predicate] | None = None,
@@ -367,10 +353,9 @@ def render_status(
     """The fields of `_status.yaml.j2` without the unknown ones; no fields if there is no such template. `ready_when`
     has the children with a rule of readiness of their own; `result` is None where no reconcile has one.
     """
-    if not isinstance(templates, Templates):
-        if templates.templates is None:
-            return StatusFields(problems=templates.problems)
-        templates = templates.templates
+    templates, failed = _compiled(folder)
+    if templates is None:
+        return StatusFields(problems=failed)
     if templates.status is None:
         return StatusFields()
     api = TemplateAPI(cluster, parent, lenient=True, ready_when=ready_when)
@@ -389,7 +374,7 @@ def render_status(
             if slots.tracked or api.file_provenance:
                 status, left_out = redact_status(status, whole=_holds_content(api))
             fields = _fields(status, nodes, slots)
-            location_of = partial(_status_location, nodes, slots) if fields else None
+            location_of = partial(find_location, nodes[0], slots=slots) if fields else None
         except Exception as error:  # noqa: BLE001 - any error of a template is a problem of that template
             if _holds_content(api):
                 mark_error(error)
@@ -409,17 +394,11 @@ def render_status(
     )
 
 
-def _status_location(nodes: tuple[Node, ...], slots: SlotValues, path: FieldPath) -> SourceLocation:
-    return find_location(nodes[0], path, slots)
-
-
 def _status(nodes: tuple[Node, ...], slots: SlotValues) -> Any:
     """The value of the status template, with provenance."""
-    if not nodes:
-        return {}
     if len(nodes) > 1:
         raise DocumentError("_status.yaml.j2 must give one mapping; remove this document", nodes[1].location)
-    return nodes[0].build(slots)
+    return nodes[0].build(slots) if nodes else {}
 
 
 def _fields(status: Any, nodes: tuple[Node, ...], slots: SlotValues) -> Mapping[str, Any]:
