@@ -102,14 +102,14 @@ def drop_unknown(value: Any) -> Any:
 
     Returns an UnknownValue if nothing remains.
     """
-    if type(value) is dict:
-        fields = {key: drop_unknown(item) for key, item in value.items() if not isinstance(key, UnknownValue)}
-        fields = {key: item for key, item in fields.items() if not isinstance(item, UnknownValue)}
-        return fields if fields or not value else _first_unknown(value)
-    if type(value) is list:
-        items = [item for item in map(drop_unknown, value) if not isinstance(item, UnknownValue)]
-        return items if items or not value else _first_unknown(value)
-    return value
+    if (type(value) is not dict and type(value) is not list) or not value:
+        return value
+    keys = value if type(value) is dict else range(len(value))
+    fields = {key: key if isinstance(key, UnknownValue) else drop_unknown(value[key]) for key in keys}
+    known = {key: item for key, item in fields.items() if not isinstance(item, UnknownValue)}
+    if not known:
+        return next(iter(fields.values()))
+    return known if type(value) is dict else [*known.values()]
 
 
 def track_data(value: Any, found: Sequence[TrackedValue | UnknownValue]) -> TrackedValue | UnknownValue:
@@ -124,29 +124,25 @@ def track_data(value: Any, found: Sequence[TrackedValue | UnknownValue]) -> Trac
     return value if isinstance(value, UnknownValue) else TrackedValue(value, provenance)
 
 
-def traced_parts(value: Any) -> Any:
-    """A mapping or list in which each part has its own provenance; a part without one is a value of no origin."""
+def traced_parts(value: Any, *, has_origin: bool = False) -> Any:
+    """A mapping or list in which each part has its own provenance; a part without one is a value of no origin, unless
+    what it is in `has_origin`, which then counts for it.
+    """
     if isinstance(value, TrackedValue):
-        return value.derive(_traced_below(value.value))
-    if isinstance(value, (tuple, MappingView)):
+        return value.derive(traced_parts(value.value, has_origin=True))
+    if isinstance(value, (tuple, MappingView)) and not has_origin:
         items: Any = value
-        value = list(items)
-    if value and type(value) in (dict, list):
-        if type(value) is dict:
-            return {str(untracked(key)): traced_parts(item) for key, item in value.items()}
-        return [traced_parts(item) for item in value]
+        value = [*items]
+    if type(value) is dict and (value or has_origin):
+        return {
+            key if has_origin else str(untracked(key)): traced_parts(item, has_origin=has_origin)
+            for key, item in value.items()
+        }
+    if type(value) in (list, tuple) and (value or has_origin):
+        return [traced_parts(item, has_origin=has_origin) for item in value]
+    if has_origin:
+        return value
     return TrackedValue(str(value) if isinstance(value, str) else value, ())
-
-
-def _traced_below(value: Any) -> Any:
-    """The same within a value that has a provenance itself, which counts for all parts without one."""
-    if isinstance(value, TrackedValue):
-        return traced_parts(value)
-    if type(value) is dict:
-        return {key: _traced_below(item) for key, item in value.items()}
-    if type(value) is list or type(value) is tuple:
-        return [_traced_below(item) for item in value]
-    return value
 
 
 def track_container(value: Any) -> Any:
@@ -163,19 +159,9 @@ def track_container(value: Any) -> Any:
     data = strip_provenance(value, found)
     if not found:
         return value
-    provenance = merge_provenance(*(item.provenance for item in found))
-    return (
-        merge_unknown(found, provenance)
-        if any(isinstance(item, UnknownValue) for item in found)
-        else TrackedValue(data, provenance)
-    )
-
-
-def _first_unknown(value: Any) -> UnknownValue:
-    """The first unknown value of a mapping or list that contains nothing else."""
-    found: list[TrackedValue | UnknownValue] = []
-    strip_provenance(value, found)
-    return next(item for item in found if isinstance(item, UnknownValue))
+    if any(isinstance(item, UnknownValue) for item in found):
+        return merge_unknown(found)
+    return TrackedValue(data, merge_provenance(*(item.provenance for item in found)))
 
 
 class FieldOrigins:

@@ -114,6 +114,11 @@ class Provenance(Struct, frozen=True, eq=False, kw_only=True):
         """The answer, with the objects of a Selection as a list."""
         return self.answer.decoded() if isinstance(self.answer, LiveBodies) else self.answer
 
+    @property
+    def read(self) -> Any:
+        """The field of the answer that the template reads."""
+        return value_at(self.body, self.path or (), missing)
+
     def path_of(self, owner: Any) -> FieldPath | None:
         """The path of the very mapping or list `owner` in the answer, None if that doesn't contain it."""
         body = self.body
@@ -154,13 +159,9 @@ def _raise_awaited(lenient: Callable[[], Any] | None = None) -> Any:
     return used
 
 
-def _unknown_result() -> Any:
-    """A method whose result is unknown, too."""
-
-    def operated(*values: Any) -> Any:
-        return call_tracked(_same_value, values, {})
-
-    return operated
+def _unknown_result(*values: Any) -> Any:
+    """The result of an operation of which a value is unknown."""
+    return call_tracked(_same_value, values, {})
 
 
 class UnknownValue(Missing):
@@ -265,9 +266,9 @@ class UnknownValue(Missing):
     __bool__ = __contains__ = _is_false  # type: ignore[assignment]  # a missing field of the parent is never false
     __len__ = _raise_awaited(lambda: 0)
     __iter__ = _raise_awaited(lambda: iter(()))
-    __getitem__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __pos__ = __neg__ = _unknown_result()
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _unknown_result()
-    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = _unknown_result()
+    __getitem__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __pos__ = __neg__ = _unknown_result
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _unknown_result
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = _unknown_result
 
 
 def merge_unknown(
@@ -440,78 +441,58 @@ class TrackedValue:
         for item in self.read_untracked(by_control=True):
             yield call_tracked(_same_value, (item,), {}, self.provenance)
 
-    # Jinja compiles a slice, and only a slice, to Python's own operation.
-    __getitem__ = _tracked_operation(operator.getitem)
-    __eq__ = _tracked_operation(operator.eq)
-    __ne__ = _tracked_operation(operator.ne)
-    __lt__ = _tracked_operation(operator.lt)
-    __le__ = _tracked_operation(operator.le)
-    __gt__ = _tracked_operation(operator.gt)
-    __ge__ = _tracked_operation(operator.ge)
-    __pos__ = _tracked_operation(operator.pos)
-    __neg__ = _tracked_operation(operator.neg)
-    __add__ = _tracked_operation(operator.add)
-    __sub__ = _tracked_operation(operator.sub)
-    __mul__ = _tracked_operation(operator.mul)
-    __truediv__ = _tracked_operation(operator.truediv)
-    __floordiv__ = _tracked_operation(operator.floordiv)
-    __mod__ = _tracked_operation(operator.mod)
-    __radd__ = _tracked_reflected_operation(operator.add)
-    __rsub__ = _tracked_reflected_operation(operator.sub)
-    __rmul__ = _tracked_reflected_operation(operator.mul)
-    __rtruediv__ = _tracked_reflected_operation(operator.truediv)
-    __rfloordiv__ = _tracked_reflected_operation(operator.floordiv)
-    __rmod__ = _tracked_reflected_operation(operator.mod)
+
+_ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod")
+# Jinja compiles a slice, and only a slice, to Python's own operation.
+for _name in ("getitem", "eq", "ne", "lt", "le", "gt", "ge", "pos", "neg", *_ARITHMETIC):
+    setattr(TrackedValue, f"__{_name}__", _tracked_operation(getattr(operator, _name)))
+for _name in _ARITHMETIC:
+    setattr(TrackedValue, f"__r{_name}__", _tracked_reflected_operation(getattr(operator, _name)))
 
 
 def _same_value(value: Any) -> Any:
     return value
 
 
+def _read_at(
+    provenance: tuple[Provenance, ...], path_of: Callable[[Provenance, FieldPath], FieldPath | None]
+) -> tuple[Provenance, ...]:
+    """In a traced render, the provenance with the paths that `path_of` gives; None leaves a path as it is."""
+    if not provenance or provenance[0].path is None:
+        return provenance
+    paths = [path_of(source, source.path or ()) for source in provenance]
+    return tuple(
+        source if path is None else replace(source, path=path) for source, path in zip(provenance, paths, strict=True)
+    )
+
+
 def _item_provenance(provenance: tuple[Provenance, ...], name: Any, item: Any) -> tuple[Provenance, ...]:
     """The provenance of an item of a traced value: the path leads to the item if the item is part of the answer."""
-    return tuple(
-        source
-        if (step := _step_to(value_at(source.body, source.path or (), missing), name, item)) is None
+
+    def path_of(source: Provenance, path: FieldPath) -> FieldPath | None:
         # A filter may have changed the order of a list, and `items` gives pairs of keys and values.
-        else replace(source, path=(*(source.path or ()), step))
-        for source in provenance
-    )
+        return None if (step := _step_to(source.read, name, item)) is None else (*path, step)
+
+    return _read_at(provenance, path_of)
 
 
 def _field_provenance(provenance: tuple[Provenance, ...], path: FieldPath) -> tuple[Provenance, ...]:
     """The provenance of a field of an unknown value. Its own query is the last one of which nothing is found."""
     if not provenance or provenance[0].path is None:
         return provenance
-    for at in range(len(provenance) - 1, -1, -1):
-        source = provenance[at]
-        if value_at(source.body, source.path or (), missing) in (None, missing):
-            deeper = replace(source, path=(*(source.path or ()), *path))
-            return (*provenance[:at], deeper, *provenance[at + 1 :])
-    return provenance
+    absent = next((source for source in reversed(provenance) if source.read in (None, missing)), None)
+    return _read_at(provenance, lambda source, known: (*known, *path) if source is absent else None)
 
 
 def _missing_provenance(provenance: tuple[Provenance, ...], owner: Any, path: FieldPath) -> tuple[Provenance, ...]:
     """The provenance of the field `path` that `owner` lacks."""
-    if not provenance or provenance[0].path is None:
-        return provenance
-    return tuple(
-        replace(source, path=(*(source.path or ()), *path))
-        if value_at(source.body, source.path or (), missing) is owner
-        else source
-        for source in provenance
-    )
+    return _read_at(provenance, lambda source, known: (*known, *path) if source.read is owner else None)
 
 
 def _method_provenance(provenance: tuple[Provenance, ...], name: str, args: Sequence[Any]) -> tuple[Provenance, ...]:
     """The provenance of the result of a mapping's method. The method's name was read as a field before the call."""
-    if not provenance or provenance[0].path is None:
-        return provenance
     key = args[:1] if name == "get" and args and isinstance(args[0], str) else ()
-    return tuple(
-        replace(source, path=(*source.path[:-1], *key)) if source.path and source.path[-1] == name else source
-        for source in provenance
-    )
+    return _read_at(provenance, lambda _, known: (*known[:-1], *key) if known and known[-1] == name else None)
 
 
 def _step_to(owner: Any, name: Any, item: Any) -> str | int | None:
