@@ -143,8 +143,8 @@ def _compiled(folder: Templates | Folder) -> tuple[Templates | None, tuple[Rende
     """The templates of a folder, None if it never had good ones, and the problems of the files that failed to load."""
     if isinstance(folder, Templates):
         return folder, ()
-    if folder.templates is None:
-        return None, folder.problems
+    if folder.templates is None or not folder.problems:
+        return folder.templates, folder.problems
     return folder.templates, tuple([replace(problem, outdated=True) for problem in folder.problems])
 
 
@@ -251,7 +251,7 @@ def _render_file(
         nodes, slots = nodes_of(templates, file, variables)
         lost = _holds_content(api)
         results = [result for node in nodes for result in manifests(node, slots, parent, lost=lost)]
-        more = dependencies_of(api.file_provenance)
+        more = dependencies_of(api.file_provenance) if api.file_provenance else ()
         return [_of_file(result, more, api, lost=lost) for result in results]
 
     with limits.enforced(seconds):

@@ -181,13 +181,11 @@ class _Transform(NodeTransformer):
             node.node = nodes.EnvironmentAttribute(ATTEMPT, lineno=node.lineno)
         return _spread(node)
 
-    def visit_Filter(self, node: nodes.Filter) -> nodes.Node:  # noqa: N802
+    def visit_Filter(self, node: nodes.Filter | nodes.Test) -> nodes.Node:  # noqa: N802
         self.generic_visit(node)
         return _spread(node)
 
-    def visit_Test(self, node: nodes.Test) -> nodes.Node:  # noqa: N802
-        self.generic_visit(node)
-        return _spread(node)
+    visit_Test = visit_Filter  # noqa: N815
 
     def visit_FilterBlock(self, node: nodes.FilterBlock) -> nodes.Node:  # noqa: N802
         # `{% filter f %}` writes the result of f as it is; through `{{ }}`, a value stays a value.

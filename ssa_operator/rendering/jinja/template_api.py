@@ -79,35 +79,6 @@ NAME_LIMIT = 253
 class TemplateAPI:
     """The queries of one render of one parent."""
 
-    __slots__ = (
-        "_done",
-        "_lenient",
-        "_lookups",
-        "_metadata",
-        "_no_wait",
-        "_ready_when",
-        "_reused_values",
-        "again_at",
-        "aged",
-        "apis",
-        "asked",
-        "cluster",
-        "file_provenance",
-        "generated_values",
-        "generator",
-        "judged",
-        "kept",
-        "live_reads",
-        "objects_with_generated_values",
-        "parent",
-        "read_unready",
-        "secret_queries",
-        "secrets",
-        "traced",
-        "unready",
-        "warnings",
-    )
-
     def __init__(
         self,
         cluster: ClusterView,
@@ -188,17 +159,24 @@ class TemplateAPI:
             "warn": self._warn,
         }
 
+    def _source(self, query: Question, answer: Any, **fields: Any) -> Provenance:
+        """The provenance of an answer of this render."""
+        shared: dict[str, Any] = {
+            "file_provenance": self.file_provenance,
+            "read_unready": self.read_unready,
+            "lenient": self._lenient,
+            "secret_queries": self.secret_queries,
+            "may_lack": self.cluster.may_lack,
+        }
+        return Provenance(query=query, answer=answer, **(shared | fields))
+
     def traced_parent(self, parent: Mapping[str, Any], value: Any, *path: str) -> TrackedValue:
         """A field of the parent for a traced render. Nothing waits for it, and no document depends on it."""
-        source = Provenance(
-            query=_parent_query(parent),
-            answer=parent,
-            file_provenance=[],
-            read_unready=set(),
-            awaited=False,
-            path=path,
-            of_parent=True,
-            secrecy=_secrecy(parent.get("kind", ""), ""),
+        secrecy = _secrecy(parent.get("kind", ""), "")
+        # What it reads is not recorded for the file.
+        own: dict[str, Any] = {"file_provenance": [], "read_unready": set(), "secret_queries": set()}
+        source = self._source(
+            _parent_query(parent), parent, awaited=False, path=path, of_parent=True, secrecy=secrecy, **own
         )
         return TrackedValue(value, (source,))
 
@@ -208,16 +186,8 @@ class TemplateAPI:
 
     def _local_source(self, query: Question, answer: Any) -> Provenance:
         """The provenance of content that is no answer of the cluster."""
-        return Provenance(
-            query=query,
-            answer=answer,
-            file_provenance=self.file_provenance,
-            read_unready=set(),
-            awaited=False,
-            local=True,
-            secrecy=Secrecy.CONTENT,
-            secret_queries=self.secret_queries,
-        )
+        kept: dict[str, Any] = {"awaited": False, "lenient": False, "local": True, "read_unready": set()}
+        return self._source(query, answer, secrecy=Secrecy.CONTENT, **kept)
 
     def previous_status(self, parent: Mapping[str, Any]) -> TrackedValue:
         """The current status of the parent, for its next status: a missing field gives an unknown value, not an
@@ -227,15 +197,7 @@ class TemplateAPI:
 
     def _lenient_value(self, value: Mapping[str, Any], parent: Mapping[str, Any]) -> TrackedValue:
         """The value, of which a missing field gives an unknown value."""
-        source = Provenance(
-            query=_parent_query(parent),
-            answer=parent,
-            file_provenance=self.file_provenance,
-            read_unready=self.read_unready,
-            awaited=False,
-            lenient=self._lenient,
-        )
-        return TrackedValue(value, (source,))
+        return TrackedValue(value, (self._source(_parent_query(parent), parent, awaited=False),))
 
     def result(self, parent: Mapping[str, Any], verdict: ReconcileResult | None) -> Mapping[str, Any] | TrackedValue:
         """What the condition Ready says of this reconcile. Where that is not known, each field is an unknown value."""
@@ -504,21 +466,16 @@ class TemplateAPI:
             self.asked[query] = location
         if query.kind == "Secret" and body:
             self.secrets += body if isinstance(body, (list, LiveBodies)) else [body]
-        return Provenance(
-            query=query,
-            answer=body,
-            file_provenance=self.file_provenance,
-            read_unready=self.read_unready,
+        return self._source(
+            query,
+            body,
             awaited=awaited,
-            lenient=self._lenient,
             unready=unready,
             unanswered=unanswered,
             location=location,
             path=() if self.traced else None,
             live=live,
             secrecy=Secrecy.NONE if isinstance(query, ApiKind) else _secrecy(query.kind, body),
-            secret_queries=self.secret_queries,
-            may_lack=self.cluster.may_lack,
         )
 
     def _count_lookup(self, query: Query) -> None:

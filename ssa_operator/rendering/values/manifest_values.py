@@ -11,6 +11,7 @@ from __future__ import annotations
 import gzip as gzip_format
 import json
 import math
+import operator
 from collections.abc import Iterator, Mapping, MappingView, Sequence
 from types import GeneratorType
 from typing import Any
@@ -104,18 +105,6 @@ class Stringlike:
     def __hash__(self) -> int:
         return hash(str(self))
 
-    def __lt__(self, other: Any) -> bool:
-        return str(self) < str(other)
-
-    def __le__(self, other: Any) -> bool:
-        return str(self) <= str(other)
-
-    def __gt__(self, other: Any) -> bool:
-        return str(self) > str(other)
-
-    def __ge__(self, other: Any) -> bool:
-        return str(self) >= str(other)
-
     def __len__(self) -> int:
         return len(str(self))
 
@@ -127,6 +116,10 @@ class Stringlike:
 
     def __getitem__(self, index: Any) -> str:
         return str(self)[index]
+
+
+for _compare in (operator.lt, operator.le, operator.gt, operator.ge):
+    setattr(Stringlike, f"__{_compare.__name__}__", lambda self, other, of=_compare: of(str(self), str(other)))
 
 
 def json_data(value: Any, depth: int = 0, tracked: list[TrackedValue | UnknownValue] | None = None) -> Any:
