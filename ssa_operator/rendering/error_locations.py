@@ -9,10 +9,10 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from jinja2 import Template, TemplateNotFound, TemplateSyntaxError
+from jinja2 import TemplateNotFound, TemplateSyntaxError
 from jinja2.environment import TemplateModule
 from jinja2.exceptions import SecurityError, TemplateError
 from jinja2.utils import missing
@@ -31,6 +31,7 @@ from ssa_operator.rendering.jinja.functions import (
     FailError,
 )
 from ssa_operator.rendering.jinja.suggestions import GO_KEYWORDS, GO_SYNTAX, jinja_for, suggest_name
+from ssa_operator.rendering.jinja.template_api import template_line
 from ssa_operator.rendering.jinja.templates import SHARED, VALUES, Templates
 from ssa_operator.rendering.values.manifest_values import kind_of
 from ssa_operator.rendering.values.python_errors import translate_error
@@ -58,7 +59,7 @@ def problem_of(
     if isinstance(error, DocumentError):
         message = HIDDEN_ERROR if quotes_content(error) else str(error)
         return RenderProblem(_with_line(message, templates, error.location), error.location)
-    lines = list(_template_lines(error))
+    lines = _template_lines(error)
     location = _location(lines) or SourceLocation(name, 1)
     if isinstance(error, TemplateSyntaxError):
         return RenderProblem(
@@ -85,7 +86,7 @@ def _reads_go_keyword(error: Exception) -> bool:
 
 def location_of_error(error: BaseException, name: str) -> SourceLocation:
     """The template line that raised an exception, and the lines that included it."""
-    return _location(list(_template_lines(error))) or SourceLocation(name, 1)
+    return _location(_template_lines(error)) or SourceLocation(name, 1)
 
 
 def _message(error: Exception, variables: Mapping[str, Any], schema: Mapping[str, Any] | None) -> str:
@@ -115,14 +116,13 @@ def _missing_field(error: MissingFieldError, variables: Mapping[str, Any], schem
         return f"{field_text(error.path)} is missing: what should hold it is {kind_of(error.owner)}, not a mapping"
     if isinstance(error.owner, TemplateModule):
         return f"{field_text(error.path)} is not defined in the imported file"
-    setting = _setting_path(error.owner, variables)
-    owner = _owner_path(error.owner, variables) if setting is None else setting
+    owner, is_setting = _owner_path(error.owner, variables)
     path = field_text((*owner, *error.path))
     otherwise = f"{path} | default(...)"
     if owner and isinstance(error.owner, Mapping) and error.path[0] != HIDDEN:
         # `default` would hide a misspelt name for good.
         field, known = (*owner, error.path[0]), [str(each) for each in error.owner]
-        if schema is not None and setting is None:
+        if schema is not None and not is_setting:
             undeclared = first_undeclared((*owner, *error.path), schema)
             if undeclared is not None:
                 hint = misspelt_field(undeclared, [*declared_siblings(undeclared, schema), *known])
@@ -130,30 +130,26 @@ def _missing_field(error: MissingFieldError, variables: Mapping[str, Any], schem
             known = [] if error.path[0] in declared_siblings(field, schema) else known
         hint = misspelt_field(field, known)
         if hint is not None:
-            declared = f"Or set it in {VALUES}" if setting is not None else f"If the CRD declares it, write {otherwise}"
+            declared = f"Or set it in {VALUES}" if is_setting else f"If the CRD declares it, write {otherwise}"
             return f"{path} is missing; {hint} {declared}"
-    if setting is not None:
+    if is_setting:
         return f"{path} is missing; set it in {VALUES}, or write {otherwise}"
     return f"{path} is missing; if it may be missing, write {otherwise}"
 
 
-def _setting_path(owner: Any, variables: Mapping[str, Any]) -> FieldPath | None:
-    """The path of the mapping or list in `values` that lacks a field, None if it isn't one of the values."""
-    values = variables.get("values")
-    if not isinstance(owner, (Mapping, list)) or not isinstance(values, Mapping):
-        return None
-    found = path_of(owner, values)
-    return None if found is None else ("values", *found)
-
-
-def _owner_path(owner: Any, variables: Mapping[str, Any]) -> FieldPath:
-    """The path of the mapping or list that lacks a field, () if it isn't part of the parent."""
+def _owner_path(owner: Any, variables: Mapping[str, Any]) -> tuple[FieldPath, bool]:
+    """The path of the mapping or list that lacks a field, () if it isn't part of the parent, and whether it is one of
+    the settings in `values`.
+    """
     if not isinstance(owner, (Mapping, list)):
-        return ()
+        return (), False
+    values = variables.get("values")
+    if isinstance(values, Mapping) and (setting := path_of(owner, values)) is not None:
+        return ("values", *setting), True
     found = path_of(owner, variables["object"])
-    if found is not None:
-        return found
-    return next(((name,) for name in sorted(VARIABLES) if variables[name] is owner), ())
+    if found is None:
+        found = next(((name,) for name in sorted(VARIABLES) if variables[name] is owner), ())
+    return found, False
 
 
 def _undefined_name(name: str, variables: Mapping[str, Any], schema: Mapping[str, Any] | None) -> str:
@@ -168,18 +164,16 @@ def _undefined_name(name: str, variables: Mapping[str, Any], schema: Mapping[str
     return f"{name} is not defined; {hint}"
 
 
-def _template_lines(error: BaseException) -> Iterator[SourceLocation]:
+def _template_lines(error: BaseException) -> list[SourceLocation]:
     """The template lines of a traceback, innermost first."""
     locations: list[SourceLocation] = []
     trace = error.__traceback__
     while trace is not None:
-        template = trace.tb_frame.f_globals.get("__jinja_template__")
-        if isinstance(template, Template) and template.name is not None:
-            here = SourceLocation(template.name, template.get_corresponding_lineno(trace.tb_lineno))
-            if not locations or locations[-1] != here:
-                locations.append(here)
+        here = template_line(trace.tb_frame, trace.tb_lineno)
+        if here is not None and locations[-1:] != [here]:
+            locations.append(here)
         trace = trace.tb_next
-    return reversed(locations)
+    return locations[::-1]
 
 
 def _location(lines: list[SourceLocation]) -> SourceLocation | None:

@@ -179,20 +179,6 @@ class CodeGenerator(NativeCodeGenerator):
             self.write(")")
         self.write(")")
 
-    def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:  # noqa: N802
-        if not isinstance(node.arg, nodes.Slice):
-            super().visit_Getitem(node, frame)
-            return
-        self.write("environment.sliced(")
-        self.visit(node.node, frame)
-        for bound in (node.arg.start, node.arg.stop, node.arg.step):
-            self.write(", ")
-            if bound is None:
-                self.write("None")
-            else:
-                self.visit(bound, frame)
-        self.write(")")
-
     def visit_List(self, node: nodes.List, frame: Frame) -> None:  # noqa: N802
         self._counted(super().visit_List, node, frame)
 

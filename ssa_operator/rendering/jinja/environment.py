@@ -81,7 +81,9 @@ def finalize(_: Context, value: Any) -> Any:
     """The piece of output that `{{ value }}` writes. It takes the context so that Jinja doesn't fold constants."""
     kind = type(value)
     if kind is str or kind is Indented:
-        return ValuePiece(value if value.isascii() else encodable_text(value))
+        if not value.isascii():
+            json_data(str(value))
+        return ValuePiece(value)
     if kind is Text:
         return value.marked_as_included()
     if kind is Json:
@@ -123,12 +125,6 @@ def _with_origins(found: TrackedValue | UnknownValue, value: Any) -> TrackedValu
     if type(found) is not TrackedValue or not found.traced or any(source.lenient for source in found.provenance):
         return found
     return found.derive(traced_parts(value))
-
-
-def encodable_text(value: str) -> str:
-    """The string, checked for characters that can't be encoded."""
-    json_data(str(value))
-    return value
 
 
 _SCOPES = ("_block_vars", "_loop_vars")
@@ -180,6 +176,13 @@ class _Transform(NodeTransformer):
                 raise TemplateSyntaxError(TRY_FORM, node.lineno)
             node.node = nodes.EnvironmentAttribute(ATTEMPT, lineno=node.lineno)
         return _spread(node)
+
+    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:  # noqa: N802
+        self.generic_visit(node)
+        if not isinstance(node.arg, nodes.Slice):
+            return node
+        bounds = [bound or nodes.Const(None) for bound in (node.arg.start, node.arg.stop, node.arg.step)]
+        return _operation("sliced", [node.node, *bounds], node)
 
     def visit_Filter(self, node: nodes.Filter | nodes.Test) -> nodes.Node:  # noqa: N802
         self.generic_visit(node)
@@ -503,9 +506,9 @@ class Environment(ImmutableSandboxedEnvironment):
         check_hash(value)
         return value
 
-    def sliced(self, value: Any, start: Any, stop: Any, step: Any) -> Any:
-        """The part of a text or a list from `start` on and before `stop`."""
-        part = slice(start, stop, step)
+    def sliced(self, value: Any, *bounds: Any) -> Any:
+        """The part of a text or a list from a position on, before another one, in steps."""
+        part = slice(*bounds)
         if (type(value) is str or type(value) is list) and len(value) < _SHORT:
             limits.current().spend(_SHORT)
             return value[part]
@@ -513,12 +516,9 @@ class Environment(ImmutableSandboxedEnvironment):
         if isinstance(whole, Stringlike):
             whole = str(whole)
         if isinstance(whole, (str, list, tuple)):
-            taken = range(len(whole))
-            if not is_tracked((start, stop, step)) and not any(
-                isinstance(bound, Missing) for bound in (start, stop, step)
-            ):
-                taken = taken[part]
-            limits.current().produce(len(taken) * (1 if isinstance(whole, str) else limits.size_of([None])))
+            is_known = not is_tracked(bounds) and not any(isinstance(bound, Missing) for bound in bounds)
+            taken = len(range(len(whole))[part] if is_known else whole)
+            limits.current().produce(taken * (1 if isinstance(whole, str) else limits.ENTRY_SIZE))
         return value[part]
 
     def reached(self, mark: int) -> None:

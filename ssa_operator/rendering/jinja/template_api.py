@@ -589,20 +589,20 @@ def _by_name(body: Mapping[str, Any]) -> tuple[str, str]:
 _template_lines: WeakKeyDictionary[Template, dict[int, SourceLocation]] = WeakKeyDictionary()
 
 
-def _template_line(template: Template, name: str, line: int) -> SourceLocation:
-    """The template line of a line of compiled code; kept, because jinja2 computes it on each call."""
+def template_line(frame: FrameType, line: int) -> SourceLocation | None:
+    """The template line of a line of compiled code, None if the code is no template's."""
+    template = frame.f_globals.get("__jinja_template__")
+    if not isinstance(template, Template) or template.name is None:
+        return None
     known = _template_lines.setdefault(template, {})
-    if line not in known:
-        known[line] = SourceLocation(name, template.get_corresponding_lineno(line))
+    if line not in known:  # jinja2 computes it on each call
+        known[line] = SourceLocation(template.name, template.get_corresponding_lineno(line))
     return known[line]
 
 
 def _calling_line() -> SourceLocation | None:
     """The template line that is being rendered."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the documented way to one's own callers
-    while frame is not None:
-        template = frame.f_globals.get("__jinja_template__")
-        if isinstance(template, Template) and template.name is not None:
-            return _template_line(template, template.name, frame.f_lineno)
+    while frame is not None and (found := template_line(frame, frame.f_lineno)) is None:
         frame = frame.f_back
-    return None
+    return None if frame is None else found

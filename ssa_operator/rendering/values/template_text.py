@@ -156,10 +156,13 @@ def _joined(texts: Iterable[str]) -> str:
     return "".join(parts)
 
 
-def _piece_text(piece: Piece) -> str:
+def _piece_text(piece: Piece, *, is_untracked: bool = False) -> str:
+    """The text of a piece; with `is_untracked`, of a value of the cluster without its provenance."""
     if isinstance(piece, str):
         return without_marks(piece)
-    return text_of(piece.data) if isinstance(piece, ValuePiece) else str(piece)
+    if not isinstance(piece, ValuePiece):
+        return str(piece)
+    return text_of(untracked(piece.data) if is_untracked else piece.data)
 
 
 def tracked_string(text: Text) -> Any:
@@ -167,14 +170,7 @@ def tracked_string(text: Text) -> Any:
     values = [piece.data for piece in text.pieces if type(piece) is TrackedPiece]
     if not values:
         return str(text)
-    return call_tracked(lambda *_: _joined(map(_untracked_piece_text, text.pieces)), values, {})
-
-
-def _untracked_piece_text(piece: Piece) -> str:
-    value = untracked(piece.data) if type(piece) is TrackedPiece else piece
-    if isinstance(value, (ValuePiece, Json)) or value is piece:
-        return _piece_text(value)
-    return text_of(value)
+    return call_tracked(lambda *_: _joined(_piece_text(each, is_untracked=True) for each in text.pieces), values, {})
 
 
 def concat(pieces: Iterable[Any]) -> Text:
