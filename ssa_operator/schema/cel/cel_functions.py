@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from functools import cmp_to_key, wraps
+from functools import cmp_to_key
 from itertools import pairwise
 from typing import Any
 
@@ -31,6 +31,7 @@ from ssa_operator.schema.cel.values import (
     UINT_LIMIT,
     Duration,
     EvaluationError,
+    Function,
     NoSuchOverloadError,
     Optional,
     Timestamp,
@@ -45,33 +46,10 @@ from ssa_operator.schema.cel.values import (
     steps_of,
     timestamp,
     type_of,
+    typed,
 )
 from ssa_operator.schema.field_errors import ESCAPES, number_text, quoted
 from ssa_operator.schema.string_formats import go_duration
-
-Function = Callable[..., Any]
-
-
-def typed(*types: type | tuple[type, ...]) -> Callable[[Function], Function]:
-    """Makes a function refuse arguments of other types. A boolean is no int."""
-
-    def decorate(function: Function) -> Function:
-        @wraps(function)
-        def call(*arguments: Any) -> Any:
-            if len(arguments) > len(types):
-                raise NoSuchOverloadError
-            for argument, wanted in zip(arguments, types, strict=False):
-                if not isinstance(argument, wanted) or (isinstance(argument, bool) and wanted is int):
-                    raise NoSuchOverloadError
-            try:
-                return function(*arguments)
-            except TypeError as error:
-                raise NoSuchOverloadError from error
-
-        return call
-
-    return decorate
-
 
 _LIST = (list, TypedList)
 

@@ -26,6 +26,7 @@ from ssa_operator.schema.cel.values import (
     Optional,
     UncheckedError,
     spend,
+    typed,
 )
 from ssa_operator.schema.field_errors import quoted
 from ssa_operator.schema.metadata_validation import (
@@ -116,13 +117,7 @@ def _url(text: Any) -> SplitResult:
     return found
 
 
-def _of_url(read: Callable[[SplitResult], Any]) -> Callable[[Any], Any]:
-    def apply(value: Any) -> Any:
-        if not isinstance(value, SplitResult):
-            raise NoSuchOverloadError
-        return read(value)
-
-    return apply
+_of_url = typed(SplitResult)
 
 
 def _host(url: SplitResult) -> str:
@@ -231,13 +226,7 @@ def _is(parse: Callable[[Any], Any]) -> Callable[..., bool]:
     return apply
 
 
-def _of_ip(read: Callable[[Address], Any]) -> Callable[[Any], Any]:
-    def apply(value: Any) -> Any:
-        if not isinstance(value, Address):
-            raise NoSuchOverloadError
-        return read(value)
-
-    return apply
+_of_ip = typed(Address)
 
 
 def _is_global_unicast(value: Address) -> bool:
@@ -251,34 +240,25 @@ def _is_link_local_multicast(value: Address) -> bool:
     return value in link or (value.version == 6 and value.packed[0] == 0xFF and value.packed[1] & 0xF == 2)
 
 
-def _network(value: Any) -> Network:
-    if not isinstance(value, Network):
-        raise NoSuchOverloadError
-    return value
-
-
-def _contains_ip(value: Any, other: Any) -> bool:
-    network, found = _network(value), other if isinstance(other, Address) else _ip(other)
+@typed(Network, object)
+def _contains_ip(network: Network, other: Any) -> bool:
+    found = other if isinstance(other, Address) else _ip(other)
     return found.version == network.version and found in network.network
 
 
-def _contains_cidr(value: Any, other: Any) -> bool:
-    network, found = _network(value), other if isinstance(other, Network) else _cidr(other)
+@typed(Network, object)
+def _contains_cidr(network: Network, other: Any) -> bool:
+    found = other if isinstance(other, Network) else _cidr(other)
     if found.version != network.version:
         return False
     wider = network.network.prefixlen <= found.network.prefixlen
     return wider and found.ip in network.network
 
 
-def _masked(value: Any) -> Network:
-    network = _network(value).network
+@typed(Network)
+def _masked(value: Network) -> Network:
+    network = value.network
     return ipaddress.ip_interface(f"{network.network_address}/{network.prefixlen}")
-
-
-def _to_string(value: Any) -> str:
-    if isinstance(value, (Address, Network)):
-        return str(value)
-    raise NoSuchOverloadError
 
 
 # ---- formats
@@ -316,10 +296,9 @@ def _named_format(name: Any) -> Optional:
     return Optional(_FORMATS[name], True) if _text(name) in _FORMATS else NONE
 
 
-def _format_faults(value: Any, text: Any) -> Optional:
-    if not isinstance(value, Format):
-        raise NoSuchOverloadError
-    found = value.faults(_text(text))
+@typed(Format, str)
+def _format_faults(value: Format, text: str) -> Optional:
+    found = value.faults(text)
     return Optional(found, True) if found else NONE
 
 
@@ -367,7 +346,7 @@ LIBRARY_METHODS: Mapping[str, Callable[..., Any]] = {
     "getPort": _of_url(_port),
     "getQuery": _of_url(_query),
     "getScheme": _of_url(lambda url: url.scheme),
-    "ip": lambda value: _network(value).ip,
+    "ip": typed(Network)(lambda value: value.ip),
     "isGlobalUnicast": _of_ip(_is_global_unicast),
     "isGreaterThan": lambda value, other: _order(value, other) > 0,
     "isInteger": _is_whole,
@@ -377,8 +356,8 @@ LIBRARY_METHODS: Mapping[str, Callable[..., Any]] = {
     "isLoopback": _of_ip(lambda value: value.is_loopback),
     "isUnspecified": _of_ip(lambda value: value.is_unspecified),
     "masked": _masked,
-    "prefixLength": lambda value: _network(value).network.prefixlen,
-    "string": _to_string,
+    "prefixLength": typed(Network)(lambda value: value.network.prefixlen),
+    "string": _of_ip(format),
     "sub": _added(-1),
     "validate": _format_faults,
 }

@@ -16,10 +16,12 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from functools import wraps
+from types import UnionType
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
@@ -86,6 +88,30 @@ def steps_of(value: Any) -> int:
         return len(value) // CHARACTERS
     raw = getattr(value, "raw", value)
     return len(raw) if isinstance(raw, (Mapping, Sequence)) else 1
+
+
+Function: TypeAlias = Callable[..., Any]
+
+
+def typed(*types: type | UnionType | tuple[type, ...]) -> Callable[[Function], Function]:
+    """Makes a function refuse arguments of other types. A boolean is no int."""
+
+    def decorate(function: Function) -> Function:
+        @wraps(function)
+        def call(*arguments: Any) -> Any:
+            if len(arguments) > len(types):
+                raise NoSuchOverloadError
+            for argument, wanted in zip(arguments, types, strict=False):
+                if not isinstance(argument, wanted) or (isinstance(argument, bool) and wanted is int):
+                    raise NoSuchOverloadError
+            try:
+                return function(*arguments)
+            except TypeError as error:
+                raise NoSuchOverloadError from error
+
+        return call
+
+    return decorate
 
 
 class TypeValue(Struct, frozen=True):
