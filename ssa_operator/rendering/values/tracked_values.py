@@ -530,11 +530,15 @@ def call_tracked(
     Raises the function's error. A field missing in the cluster gives an unknown value, not an error; the same holds for
     a result that can't be computed from a child that is not ready.
     """
-    values = (*args, *kwargs.values())
-    provenance = merge_provenance(
-        provenance, *(value.provenance for value in values if isinstance(value, TrackedValue))
-    )
-    if any(isinstance(value, UnknownValue) for value in values):
+    values = (*args, *kwargs.values()) if kwargs else args
+    groups, is_unknown = [provenance] if provenance else [], False
+    for value in values:
+        if type(value) is TrackedValue:
+            groups.append(value.provenance)
+        elif type(value) is UnknownValue:
+            is_unknown = True
+    provenance = merge_provenance(*groups)
+    if is_unknown:
         return merge_unknown([value for value in values if isinstance(value, (TrackedValue, UnknownValue))], provenance)
     unready = unready_children(provenance)
     try:
