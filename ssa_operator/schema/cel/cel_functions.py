@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from functools import cmp_to_key
 from itertools import pairwise
 from typing import Any
@@ -439,29 +438,19 @@ def _unwrap(items: Any) -> list[Any]:
 # ---- times
 
 
-def _time_part(part: Callable[[datetime], int], seconds: int = 0) -> Function:
-    """A part of a timestamp, or of a duration where `seconds` is not 0: how many seconds the part has."""
+def _time_part(of_time: Callable[[Timestamp], int], of_duration: Callable[[int], float] | None = None) -> Function:
+    """A part of a timestamp, and of the nanoseconds of a duration."""
 
     def apply(value: Any, *zone: Any) -> int:
         if zone and zone != ("UTC",):
             raise UncheckedError("a time zone")
         if isinstance(value, Timestamp):
-            return part(value.datetime)
-        if isinstance(value, Duration) and seconds:
-            return int(value.nanoseconds / (seconds * 10**9))
+            return of_time(value)
+        if isinstance(value, Duration) and of_duration is not None:
+            return int(of_duration(value.nanoseconds))
         raise NoSuchOverloadError
 
     return apply
-
-
-def _milliseconds(value: Any, *zone: Any) -> int:
-    if zone and zone != ("UTC",):
-        raise UncheckedError("a time zone")
-    if isinstance(value, Timestamp):
-        return value.nanoseconds % 10**9 // 10**6
-    if isinstance(value, Duration):
-        return int(value.nanoseconds / 10**6) % 1000
-    raise NoSuchOverloadError
 
 
 FUNCTIONS: Mapping[str, Function] = {
@@ -500,16 +489,16 @@ METHODS: Mapping[str, Function] = {
     "first": typed(_LIST)(lambda items: Optional(next(iter(items)), True) if len(items) else NONE),
     "flatten": _flatten,
     "format": _format,
-    "getDate": _time_part(lambda time: time.day),
-    "getDayOfMonth": _time_part(lambda time: time.day - 1),
-    "getDayOfWeek": _time_part(lambda time: time.isoweekday() % 7),
-    "getDayOfYear": _time_part(lambda time: time.timetuple().tm_yday - 1),
-    "getFullYear": _time_part(lambda time: time.year),
-    "getHours": _time_part(lambda time: time.hour, 3600),
-    "getMilliseconds": _milliseconds,
-    "getMinutes": _time_part(lambda time: time.minute, 60),
-    "getMonth": _time_part(lambda time: time.month - 1),
-    "getSeconds": _time_part(lambda time: time.second, 1),
+    "getDate": _time_part(lambda time: time.datetime.day),
+    "getDayOfMonth": _time_part(lambda time: time.datetime.day - 1),
+    "getDayOfWeek": _time_part(lambda time: time.datetime.isoweekday() % 7),
+    "getDayOfYear": _time_part(lambda time: time.datetime.timetuple().tm_yday - 1),
+    "getFullYear": _time_part(lambda time: time.datetime.year),
+    "getHours": _time_part(lambda time: time.datetime.hour, lambda length: length / (3600 * 10**9)),
+    "getMilliseconds": _time_part(lambda time: time.nanoseconds % 10**9 // 10**6, lambda ns: int(ns / 10**6) % 1000),
+    "getMinutes": _time_part(lambda time: time.datetime.minute, lambda length: length / (60 * 10**9)),
+    "getMonth": _time_part(lambda time: time.datetime.month - 1),
+    "getSeconds": _time_part(lambda time: time.datetime.second, lambda length: length / 10**9),
     "hasValue": typed(Optional)(lambda optional: optional.present),
     "indexOf": _index_of,
     "isSorted": _is_sorted,
