@@ -317,7 +317,7 @@ class Environment(ImmutableSandboxedEnvironment):
         if type(obj) is TemplateModule and type(found := obj.__dict__.get(attribute)) is Macro:
             return found
         if isinstance(obj, Missing):
-            return self._missing_below(obj, attribute)
+            return self._missing(obj, attribute)
         if isinstance(obj, Mapping):
             return obj[attribute] if attribute in obj else self._missing(obj, attribute)
         if attribute[:2] == "__":
@@ -344,7 +344,7 @@ class Environment(ImmutableSandboxedEnvironment):
         if type(obj) is TrackedValue:
             return obj.field_value(self.getitem(obj.value, argument), argument)
         if isinstance(obj, Missing):
-            return self._missing_below(obj, argument)
+            return self._missing(obj, argument)
         if isinstance(obj, Mapping):
             try:
                 return obj[argument]
@@ -358,11 +358,7 @@ class Environment(ImmutableSandboxedEnvironment):
 
     def _missing(self, obj: Any, name: Any) -> Missing:
         self._check_name(obj, name)
-        return Missing(None, obj, name)
-
-    def _missing_below(self, obj: Missing, name: Any) -> Missing:
-        self._check_name(obj, name)
-        return obj.field(name)
+        return obj.field(name) if isinstance(obj, Missing) else Missing(None, obj, name)
 
     def _check_name(self, obj: Any, name: Any) -> None:
         if isinstance(name, str) and name[:2] == "__":

@@ -307,16 +307,9 @@ def merge_provenance(*groups: tuple[Provenance, ...]) -> tuple[Provenance, ...]:
     return tuple(dict.fromkeys(source for group in groups for source in group))
 
 
-def _tracked_operation(function: Callable[..., Any]) -> Any:
+def _tracked_operation(function: Callable[..., Any], *, is_reflected: bool = False) -> Any:
     def operated(*values: Any) -> Any:
-        return call_tracked(function, values, {})
-
-    return operated
-
-
-def _tracked_reflected_operation(function: Callable[..., Any]) -> Any:
-    def operated(right: Any, left: Any) -> Any:
-        return call_tracked(function, (left, right), {})
+        return call_tracked(function, values[::-1] if is_reflected else values, {})
 
     return operated
 
@@ -447,7 +440,7 @@ _ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod")
 for _name in ("getitem", "eq", "ne", "lt", "le", "gt", "ge", "pos", "neg", *_ARITHMETIC):
     setattr(TrackedValue, f"__{_name}__", _tracked_operation(getattr(operator, _name)))
 for _name in _ARITHMETIC:
-    setattr(TrackedValue, f"__r{_name}__", _tracked_reflected_operation(getattr(operator, _name)))
+    setattr(TrackedValue, f"__r{_name}__", _tracked_operation(getattr(operator, _name), is_reflected=True))
 
 
 def _same_value(value: Any) -> Any:

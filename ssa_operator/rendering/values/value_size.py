@@ -109,15 +109,11 @@ def length_of(value: Any) -> int:
 
 def compared(name: str, left: Any, right: Any) -> Any:
     """The result of a comparison: eq, ne, lt, lteq, gt, gteq, in or notin. Raises LimitError for too large values."""
-    compare = COMPARISONS[name]
-    if type(left) in _SCALARS and (type(right) in _SCALARS or (type(right) in _FLAT and len(right) < _FEW)):
-        return compare(left, right)
-    contains = name in ("in", "notin")
-    if (type(left) in _SCALARS or type(right) in _SCALARS) and not contains:
+    compare, contains = COMPARISONS[name], name in ("in", "notin")
+    is_small = not contains or (type(right) in _FLAT and len(right) < _FEW)
+    if type(right) in _SCALARS or (type(left) in _SCALARS and is_small):
         return compare(left, right)
     if contains:
-        if type(right) in _SCALARS:
-            return compare(left, right)
         if isinstance(right, GeneratorType):
             right = [*limits.counted(right)]
         check_search(left, right)
