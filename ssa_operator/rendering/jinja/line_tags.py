@@ -13,7 +13,7 @@ Promises:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -58,18 +58,20 @@ class LineTags(Extension):
         return source
 
     def filter_stream(self, stream: TokenStream) -> Iterator[Token]:
-        segments = list(_segments(limited(stream)))
+        source, _, _ = self.environment.loader.get_source(self.environment, stream.name)  # type: ignore
+        segments = list(_segments(limited(stream), source.split("\n")))
         _place_lone_tags(segments)
         _drop_lone_tags(segments)
         return _marked(segments, self.environment.numbers[stream.name])  # type: ignore[attr-defined]
 
 
-def _segments(stream: Iterable[Token]) -> Iterator[_Segment]:
+def _segments(stream: Iterable[Token], lines: Sequence[str]) -> Iterator[_Segment]:
     before: _Segment | None = None
     for token in stream:
         if token.type == "data":
-            if before is not None and before.kind == _DATA:
-                # The lexer leaves out only comments and raw tags.
+            # The lexer leaves out only comments and raw tags.
+            ends_comment = token.value.startswith("\n") and lines[token.lineno - 1].rstrip("\r").endswith("#}")
+            if before is not None and (before.kind == _DATA or (before.kind == _VALUE and ends_comment)):
                 yield _Segment(_SKIPPED, token.lineno)
             before = _Segment(_DATA, token.lineno, token.value, [token])
             yield before

@@ -6,7 +6,7 @@ from typing import Any
 
 import jinja2
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.rendering.template_files import field, problem, rendered
@@ -95,6 +95,9 @@ PIECES = (
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=9).map("".join), st.booleans())
+@example("{{ x }}{# c #}\n{% endfor %}", False)
+@example("{% for i in [1, 2] %}{{ x }}{# c #}\n{% endfor %}", False)
+@example("{{ x }}{# a\n #}{# b #}\n{{ x }}\n", True)
 def test_the_text_of_a_macro_is_that_of_jinja_with_trimmed_blocks(inner: str, x: bool) -> None:
     macro = f"{{% macro m(x) %}}\n{inner}\n{{% endmacro %}}\n"
     environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)
