@@ -1,4 +1,4 @@
-"""How often reconciles of a parent failed in a row, and when the next one may begin.
+"""How often reconciles of a parent failed in a row; the pauses that follow from it are those of `kube.api.backoff`.
 
 Promises:
 - A retryable failure of a child and a reconcile that did not come to its end are counted apart, each for its own

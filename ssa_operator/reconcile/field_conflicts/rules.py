@@ -4,9 +4,9 @@ Promises:
 - The operator detects a foreign change by field ownership: its managedFields entry lost a field, another operator with
   the same field manager wrote, or the object was deleted. The message names the manager and the fields, as far as
   managedFields do.
-- The operator reverts a few changes of a field at once. Past the limits of `ConflictPolicy` it is a conflict: the
-  pauses between reverts grow to a cap. The operator never stops reverting, and has the last word when the other manager
-  is quiet.
+- Each apply takes the fields of the manifest from any other manager, so it reverts a change. The operator reverts a few
+  changes of a field at once. Past the limits of `ConflictPolicy` it is a conflict: the pauses between reverts grow to a
+  cap. The operator never stops reverting, and has the last word when the other manager is quiet.
 - A new value of the parent's `reconcile-at` ends every pause.
 - A conflict is over when the other manager has left a revert alone for longer than its slowest answer. A changed
   manifest starts without history.

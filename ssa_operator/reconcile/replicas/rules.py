@@ -1,5 +1,5 @@
-"""The number of replicas that a manifest leaves to others: it outlives the object's recreation, and a template that
-stops writing it.
+"""The number of replicas that a manifest leaves to others, as to an autoscaler: it outlives the object's recreation, and
+a template that stops writing it.
 
 An apply removes a field that the operator owned and that the manifest no longer has, and the API server sets the
 default: one replica. So the number gets another owner before such an apply, as

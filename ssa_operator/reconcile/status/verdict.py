@@ -1,8 +1,10 @@
 """Decides the condition Ready of a parent: its status, reason and message.
 
 Promises:
-- The reason is the first of these that applies: a template can't be rendered, a manifest breaks a rule, the API server
-  refused an apply, a prune is held, a child waits for a dependency, a child is in progress.
+- A parent is ready when all that it renders is applied, no child is in a conflict, and each child that counts is ready.
+- The reason of a parent that isn't ready is the first of these that applies: a template can't be rendered, a manifest
+  breaks a rule, the API server refused an apply, a prune is held, a child waits for a dependency, a child is in
+  progress.
 - The message names the objects and the causes.
 - Files that don't load are no failure of a parent that the last good templates render; its message has their errors.
 """
