@@ -1,4 +1,4 @@
-"""The number of replicas that a manifest leaves to others, as to an autoscaler: it outlives the object's recreation, and
+"""The number of replicas that a manifest leaves to others, as to an autoscaler. It outlives the object that has it, and
 a template that stops writing it.
 
 An apply removes a field that the operator owned and that the manifest no longer has, and the API server sets the

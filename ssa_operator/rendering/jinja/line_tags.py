@@ -58,7 +58,7 @@ class LineTags(Extension):
         return source
 
     def filter_stream(self, stream: TokenStream) -> Iterator[Token]:
-        source, _, _ = self.environment.loader.get_source(self.environment, stream.name)  # type: ignore
+        source, _, _ = self.environment.loader.get_source(self.environment, stream.name)  # type: ignore[union-attr]
         segments = list(_segments(limited(stream), source.split("\n")))
         _place_lone_tags(segments)
         _drop_lone_tags(segments)
