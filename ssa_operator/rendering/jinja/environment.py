@@ -263,6 +263,7 @@ class Environment(ImmutableSandboxedEnvironment):
             cache_size=-1,
             loader=DictLoader(sources),
         )
+        self.sources = sources
         self.numbers = {name: number for number, name in enumerate(sources)}
         self._resolve_name = resolve_name
         self._coverage = coverage

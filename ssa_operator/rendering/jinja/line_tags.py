@@ -46,7 +46,7 @@ _END = _Segment(_DATA, 0)
 
 
 class LineTags(Extension):
-    """The Jinja extension; the environment has the number of each template."""
+    """The Jinja extension; the environment has the text and the number of each template."""
 
     def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
         """The source unchanged. Raises TemplateSyntaxError if it contains a character that is reserved for marks."""
@@ -58,8 +58,8 @@ class LineTags(Extension):
         return source
 
     def filter_stream(self, stream: TokenStream) -> Iterator[Token]:
-        source, _, _ = self.environment.loader.get_source(self.environment, stream.name)  # type: ignore[union-attr]
-        segments = list(_segments(limited(stream), source.split("\n")))
+        lines = self.environment.sources[stream.name].split("\n")  # type: ignore[attr-defined]
+        segments = list(_segments(limited(stream), lines))
         _place_lone_tags(segments)
         _drop_lone_tags(segments)
         return _marked(segments, self.environment.numbers[stream.name])  # type: ignore[attr-defined]
