@@ -25,7 +25,7 @@ from ssa_operator.objects.field_refusal import FieldRefusal
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.json_schema import RULES, schema_at
 from ssa_operator.objects.source_location import FieldPath, field_text, first_difference, parse_field, value_at
-from ssa_operator.schema.cel.syntax import unescaped
+from ssa_operator.schema.cel.field_names import unescaped
 from ssa_operator.schema.field_errors import REASONS, ErrorType
 
 ROOT = "<nil>"

@@ -27,7 +27,8 @@ from msgspec import Struct
 
 from ssa_operator.objects.context_values import set_within
 from ssa_operator.objects.json_schema import PRESERVED, Schema, is_number
-from ssa_operator.schema.cel.syntax import Uint, unescaped
+from ssa_operator.schema.cel.field_names import unescaped
+from ssa_operator.schema.cel.syntax import Uint
 from ssa_operator.schema.field_errors import as_json
 from ssa_operator.schema.string_formats import duration_nanoseconds, is_date
 

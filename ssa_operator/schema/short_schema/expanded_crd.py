@@ -18,7 +18,8 @@ from msgspec import Struct, field
 from ssa_operator.objects.json_schema import RULES, Schema
 from ssa_operator.objects.messages import did_you_mean
 from ssa_operator.objects.source_location import FieldPath, field_text
-from ssa_operator.schema.cel.syntax import CELSyntaxError, Expression, names, parse, parts_of, unescaped
+from ssa_operator.schema.cel.field_names import unescaped
+from ssa_operator.schema.cel.syntax import CELSyntaxError, Expression, names, parse, parts_of
 from ssa_operator.schema.crd_validation import SCOPES, validate_crd
 from ssa_operator.schema.new_object import defaulted
 from ssa_operator.schema.operator_fields import COLUMNS, RESERVED, spec_fields, status_fields

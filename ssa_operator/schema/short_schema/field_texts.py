@@ -23,7 +23,7 @@ import msgspec
 from ssa_operator.objects.json_schema import PRESERVED, RULES, Schema
 from ssa_operator.objects.messages import did_you_mean
 from ssa_operator.objects.source_location import FieldPath
-from ssa_operator.schema.cel.syntax import escaped
+from ssa_operator.schema.cel.field_names import escaped
 from ssa_operator.schema.schema_validation import validate
 from ssa_operator.schema.string_formats import go_pattern
 
