@@ -132,13 +132,14 @@ class LookupIndex:
             yield lookup
         for where in dict.fromkeys((namespace, "")):
             for names in self._label_names.get(_NamespacedKind(api_version, kind, where), ()):
-                selected = {_labels(names, live) for live in (old, new) if live is not None}
-                for labels in selected - {None}:
-                    assert labels is not None
-                    selection = Selection(api_version=api_version, kind=kind, namespace=where, labels=labels)
-                    for narrowed in self._narrowed.get(selection, ()):
-                        if any(narrowed.narrows(live.identity, live.metadata.labels) for live in (old, new) if live):
-                            yield narrowed
+                selected = dict[LookupQuery, None]()
+                for live in (old, new):
+                    if live is not None and (labels := _labels(names, live)) is not None:
+                        selection = Selection(api_version=api_version, kind=kind, namespace=where, labels=labels)
+                        for narrowed in self._narrowed.get(selection, ()):
+                            if narrowed.narrows(live.identity, live.metadata.labels):
+                                selected[narrowed] = None
+                yield from selected
 
     def _remove(self, query: LookupQuery) -> None:
         queries = self._by_kind[query.group_kind]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ssa_operator.informers.lookup_index import Dependent, LookupIndex, LookupQuery, SelectionAnswers
@@ -68,7 +68,17 @@ def _fulfils(requirement: Requirement, value: str | None) -> bool:
     return positive == (requirement.operator in ("In", "Exists"))
 
 
+_OF_NOBODY = Selection(
+    api_version="v1",
+    kind="ConfigMap",
+    namespace="",
+    labels=(("k", "2"),),
+    requirements=(Requirement("k", "DoesNotExist"),),
+)
+
+
 @given(RENDERS, KINDS, NAMESPACES, NAMES, LABELS, LABELS)
+@example([(Dependent("u1", Cause.TEMPLATE), {_OF_NOBODY: 1})], "ConfigMap", "a", "x", {}, {"k": "2"})
 def test_a_change_affects_exactly_the_queries_that_match_the_old_or_the_new_object(
     renders: list[tuple[Dependent, dict[LookupQuery, int]]],
     kind: str,

@@ -32,6 +32,7 @@ from ssa_operator.objects.json_codec import decoder, encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.reconcile.parent_records.formats import (
+    UNKNOWN_KINDS,
     AppliedEntry,
     Entry,
     HeldEntry,
@@ -357,7 +358,13 @@ def _applied(applied: AppliedRecord | None) -> dict[str, Any] | None:
     """What an annotation has of it: nothing if the status shows it."""
     if applied is None or applied.shown:
         return None
-    return _given({"kinds": sorted(map(str, applied.kinds)), "templates": applied.templates})
+    kinds = {*map(str, applied.kinds), *([UNKNOWN_KINDS] if applied.incomplete else ())}
+    return _given({"kinds": sorted(kinds), "templates": applied.templates})
+
+
+def _applied_record(entry: AppliedEntry) -> AppliedRecord:
+    incomplete = UNKNOWN_KINDS in entry.kinds
+    return AppliedRecord(kinds=entry.group_kinds, templates=entry.templates, incomplete=incomplete)
 
 
 def _given(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -398,7 +405,7 @@ _FORMATS: tuple[RecordFormat, ...] = (
         APPLIED_ANNOTATION,
         "applied",
         decoder(AppliedEntry),
-        lambda entry: AppliedRecord(kinds=entry.group_kinds, templates=entry.templates),
+        _applied_record,
         _applied,
     ),
     RecordFormat(

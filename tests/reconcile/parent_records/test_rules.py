@@ -49,7 +49,12 @@ RECORDS = st.builds(
     held_prune=st.none() | st.builds(HeldPrune, st.text(max_size=12), st.frozensets(WORD, max_size=4)),
     kept_values=st.frozensets(IDENTITIES, max_size=4),
     applied=st.none()
-    | st.builds(AppliedRecord, kinds=st.frozensets(KINDS, max_size=4), templates=st.text(max_size=12)),
+    | st.builds(
+        AppliedRecord,
+        kinds=st.frozensets(KINDS, max_size=4),
+        templates=st.text(max_size=12),
+        incomplete=st.booleans(),
+    ),
     has_finalizer=st.booleans(),
 )
 
