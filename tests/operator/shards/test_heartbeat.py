@@ -49,6 +49,8 @@ async def test_a_second_process_of_a_shard_is_named_and_takes_over_what_the_firs
     await _ended(first)
     spec = (await desk.until(LEASES, LEASE, lambda lease: lease["spec"]["leaseTransitions"] == 1))["spec"]
     assert spec["holderIdentity"] != holder["holderIdentity"]
+    # A process that ends before it has the answer to its write does not know that it holds the Lease.
+    await desk.until(LEASES, LEASE, lambda lease: lease["spec"]["renewTime"] != spec["renewTime"])
     await _ended(second)
     assert (await desk.read(LEASES, LEASE))["spec"]["holderIdentity"] == ""
 
