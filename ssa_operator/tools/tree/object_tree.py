@@ -29,6 +29,7 @@ from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.reconcile.status.previous_status import reported_children
 from ssa_operator.rendering.folder.folder_settings import Settings
 from ssa_operator.tools.command_target import FoundObject
+from ssa_operator.tools.owners import first_owner
 from ssa_operator.tools.tree.listings import FORBIDDEN, Listings
 from ssa_operator.tools.tree.object_history import unready_since
 from ssa_operator.tools.tree.parent_entries import ListedParent, completed_phase, parent_entries
@@ -132,9 +133,7 @@ def _is_custom(kind: GroupKind) -> bool:
 def _by_owner(objects: Iterable[LiveObject]) -> Mapping[str, list[LiveObject]]:
     owned: dict[str, list[LiveObject]] = defaultdict(list)
     for live in sorted(objects, key=lambda live: (live.identity, live.uid)):
-        references = live.owner_references
-        if references:
-            owner = next((each for each in references if each.controller), references[0])
+        if owner := first_owner(live):
             owned[owner.uid].append(live)
     return owned
 
