@@ -8,10 +8,11 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
+from functools import partial
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ssa_operator.objects.kinds import Permission
 from ssa_operator.objects.source_location import SourceLocation
@@ -54,97 +55,90 @@ class PermissionNeed(Struct, frozen=True, kw_only=True):
         return str(self.location) if self.location is not None else self.folder
 
 
+def needs(
+    purpose: str,
+    group: str,
+    resource: str,
+    verbs: Iterable[str],
+    namespaces: Iterable[str] = ("",),
+    names: Sequence[str] = ("",),
+    *,
+    folder: str = "",
+    location: SourceLocation | None = None,
+) -> tuple[PermissionNeed, ...]:
+    """The needs of a purpose: each verb on each of these names, in each of these namespaces."""
+    return tuple(
+        PermissionNeed(
+            permission=Permission(group=group, resource=resource, namespace=namespace, name=name, verb=verb),
+            purpose=purpose,
+            folder=folder,
+            location=location,
+        )
+        for namespace, name, verb in itertools.product(namespaces, names, verbs)
+    )
+
+
 def operator_needs() -> tuple[PermissionNeed, ...]:
     """The permissions that the operator needs with any templates."""
-    group, resource = "apiextensions.k8s.io", "customresourcedefinitions"
-    return tuple(
-        PermissionNeed(permission=Permission(group=group, resource=resource, verb=verb), purpose="CRDs")
-        for verb in WATCH
-    )
+    return needs("CRDs", "apiextensions.k8s.io", "customresourcedefinitions", WATCH)
 
 
 def kind_needs(namespace: str) -> tuple[PermissionNeed, ...]:
     """The permissions to record in the operator's namespace which kinds each folder has applied. Without them, each
     parent has the record.
     """
-    config_map = Permission(group="", resource="configmaps", namespace=namespace, name=FOLDER_KINDS, verb="get")
-    permissions = [replace(config_map, verb=verb) for verb in ("get", "create", "patch")]
-    return tuple(PermissionNeed(permission=each, purpose="the kinds that were applied") for each in permissions)
+    verbs = ("get", "create", "patch")
+    return needs("the kinds that were applied", "", "configmaps", verbs, (namespace,), (FOLDER_KINDS,))
 
 
 def lease_needs(namespace: str) -> tuple[PermissionNeed, ...]:
     """The permissions that leader election needs in the operator's namespace."""
-    lease = Permission(group="coordination.k8s.io", resource="leases", namespace=namespace, verb="create")
+    lease = partial(needs, "the Lease of leader election", "coordination.k8s.io", "leases", namespaces=(namespace,))
     # RBAC can't restrict a create by POST to a name.
-    named = [replace(lease, verb=verb, name=LEASE) for verb in ("get", "watch", "update")]
-    return tuple(PermissionNeed(permission=each, purpose="the Lease of leader election") for each in (lease, *named))
+    return lease(("create",)) + lease(("get", "watch", "update"), names=(LEASE,))
 
 
 def http_needs() -> tuple[PermissionNeed, ...]:
     """The permissions that the HTTP server needs to authenticate and authorize clients, if other hosts can reach it."""
     reviews = (("authentication.k8s.io", "tokenreviews"), ("authorization.k8s.io", "subjectaccessreviews"))
-    return tuple(
-        PermissionNeed(
-            permission=Permission(group=group, resource=resource, verb="create"),
-            purpose="who may read /metrics and /objects",
-        )
-        for group, resource in reviews
-    )
+    created = (needs("who may read /metrics and /objects", *review, ("create",)) for review in reviews)
+    return tuple(itertools.chain(*created))
 
 
 def admission_needs(namespace: str) -> tuple[PermissionNeed, ...]:
     """The permissions that the validating webhook needs behind a Service in the operator's namespace."""
     group, resource = "admissionregistration.k8s.io", "validatingwebhookconfigurations"
     # An apply that creates an object has its name, so RBAC can restrict it to the name.
-    registration = [
-        Permission(group=group, resource=resource, name=CONFIGURATION, verb=verb) for verb in ("create", "patch")
-    ]
-    return (
-        *(PermissionNeed(permission=each, purpose="the registration of the webhook") for each in registration),
-        *_secret_needs(namespace, CERTIFICATE, "the certificate of the webhook"),
-    )
+    verbs, names = ("create", "patch"), (CONFIGURATION,)
+    registration = needs("the registration of the webhook", group, resource, verbs, names=names)
+    return registration + _secret_needs("the certificate of the webhook", namespace, CERTIFICATE)
 
 
 def conversion_needs(namespace: str, crds: Sequence[str]) -> tuple[PermissionNeed, ...]:
     """The permissions that the conversion webhook needs for these CRDs."""
-    crd = Permission(group="apiextensions.k8s.io", resource="customresourcedefinitions", verb="patch")
-    return (
-        *(
-            PermissionNeed(permission=replace(crd, name=name), purpose="the conversion of CRDs", folder=name)
-            for name in crds
-        ),
-        *_secret_needs(namespace, CONVERSION, "the certificate of conversions"),
-    )
+    purpose, group, resource = "the conversion of CRDs", "apiextensions.k8s.io", "customresourcedefinitions"
+    converted = (needs(purpose, group, resource, ("patch",), names=(name,), folder=name) for name in crds)
+    return (*itertools.chain(*converted), *_secret_needs("the certificate of conversions", namespace, CONVERSION))
 
 
-def _secret_needs(namespace: str, name: str, purpose: str) -> tuple[PermissionNeed, ...]:
+def _secret_needs(purpose: str, namespace: str, name: str) -> tuple[PermissionNeed, ...]:
     """The permissions to create and renew a Secret."""
-    secret = Permission(group="", resource="secrets", namespace=namespace, verb="create")
-    permissions = [secret, *(replace(secret, verb=verb, name=name) for verb in ("get", "update"))]
-    return tuple(PermissionNeed(permission=each, purpose=purpose) for each in permissions)
+    secret = partial(needs, purpose, "", "secrets", namespaces=(namespace,))
+    return secret(("create",)) + secret(("get", "update"), names=(name,))
 
 
 def rollout_needs(namespace: str) -> tuple[PermissionNeed, ...]:
     """The permissions that rollouts need in the operator's namespace, where a folder has the setting `rollout`."""
-    revisions = Permission(group="apps", resource="controllerrevisions", namespace=namespace, verb="get")
-    verbs = ("get", *WATCH, "create", "patch", "delete")
-    events = Permission(group="events.k8s.io", resource="events", namespace=namespace, verb="create")
-    permissions = [replace(revisions, verb=verb) for verb in verbs] + [
-        replace(events, verb=verb) for verb in ("create", "patch")
-    ]
-    return tuple(PermissionNeed(permission=each, purpose="revisions of templates") for each in permissions)
+    purpose, verbs = "revisions of templates", ("get", *WATCH, "create", "patch", "delete")
+    revisions = needs(purpose, "apps", "controllerrevisions", verbs, (namespace,))
+    return revisions + needs(purpose, "events.k8s.io", "events", ("create", "patch"), (namespace,))
 
 
 def impersonation_needs(account: str, namespaces: Sequence[str]) -> tuple[PermissionNeed, ...]:
     """The permissions that the operator needs to act as the service accounts of this name in these namespaces, none for
     all.
     """
-    accounts = [
-        Permission(group="", resource="serviceaccounts", namespace=namespace, name=account, verb="impersonate")
-        for namespace in namespaces or ("",)
-    ]
-    reviews = Permission(group="authorization.k8s.io", resource="subjectaccessreviews", verb="create")
-    return (
-        *(PermissionNeed(permission=each, purpose="act as the accounts of parents' namespaces") for each in accounts),
-        PermissionNeed(permission=reviews, purpose="what these accounts may read"),
-    )
+    purpose, accounts = "act as the accounts of parents' namespaces", (account,)
+    acting = needs(purpose, "", "serviceaccounts", ("impersonate",), namespaces or ("",), accounts)
+    reviews = needs("what these accounts may read", "authorization.k8s.io", "subjectaccessreviews", ("create",))
+    return acting + reviews

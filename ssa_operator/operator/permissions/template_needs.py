@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -31,7 +32,7 @@ from ssa_operator.objects.template_contents import (
     TemplateContents,
     UnknownPart,
 )
-from ssa_operator.operator.permissions.operator_needs import WATCH, PermissionNeed
+from ssa_operator.operator.permissions.operator_needs import WATCH, PermissionNeed, needs
 from ssa_operator.reconcile.pod_failures.rules import WORKLOADS
 from ssa_operator.reconcile.pod_failures.workload_events import CLUSTER_SCOPED, has_events
 
@@ -71,14 +72,14 @@ def folder_needs(
     """
     derivation = _Derivation(parent, kinds, tuple(namespaces), impersonate, warns=contents.warns)
     derivation.own_roles = {each.name for each in contents.manifests if each.name and each.rules is not None}
-    needs = [*derivation.for_parents(contents.manifests)]
+    found = [*derivation.for_parents(contents.manifests)]
     if impersonate and not parent.namespaced and not parent.cluster_scope:
-        return tuple(dict.fromkeys(needs)), ()  # the operator refuses these parents
+        return tuple(dict.fromkeys(found)), ()  # the operator refuses these parents
     for manifest in contents.manifests:
-        needs += derivation.for_manifest(manifest)
+        found += derivation.for_manifest(manifest)
     for lookup in contents.lookups:
-        needs += derivation.for_lookup(lookup)
-    return tuple(dict.fromkeys(needs)), tuple(dict.fromkeys(derivation.warnings))
+        found += derivation.for_lookup(lookup)
+    return tuple(dict.fromkeys(found)), tuple(dict.fromkeys(derivation.warnings))
 
 
 class _Derivation:
@@ -141,19 +142,16 @@ class _Derivation:
             )
             return
         where, location = self._where(served, manifest.namespace, manifest.location), manifest.location
-        group, resource = manifest.group_kind.group, served.resource
         # One watch shows the children in all namespaces that the operator watches.
         watched = tuple(dict.fromkeys((*(self._watched if served.namespaced else ("",)), *where)))
-        yield from self._needs("children", group, resource, watched, WATCH, location)
+        children = partial(self._needs, "children", manifest.group_kind.group, served.resource, location=location)
+        yield from children(watched, WATCH)
         yield from self._for_warnings(served, where, location)
         deleted = manifest.pruned or manifest.recreated or manifest.finalize_hook
         where = self._where_acting(served, manifest.namespace, location, where)
         # Before a deletion, the children that templates read are read again, wherever they are.
-        read_again = where if self._account else watched
-        yield from self._needs_acting("children", group, resource, read_again, ("get",), location)
-        yield from self._needs_acting("children", group, resource, where, ("create", "patch"), location)
-        if deleted:
-            yield from self._needs_acting("children", group, resource, where, ("delete",), location)
+        yield from children(where if self._account else watched, ("get",), acting=True)
+        yield from children(where, ("create", "patch", *(("delete",) if deleted else ())), acting=True)
         yield from self._for_owner_references(manifest, served)
         yield from self._for_special_kinds(manifest, where)
         if self._needs_finalizer(manifest) and (served.namespaced or self._parent.namespaced):
@@ -168,12 +166,12 @@ class _Derivation:
         if served.namespaced and lookup.namespace not in (PARENT_NAMESPACE, None):
             where = (lookup.namespace,)
         yield from self._for_warnings(served, where, lookup.location)
-        group, name = lookup.group_kind.group, lookup.name or ""
-        yield from self._needs("lookups", group, served.resource, where, WATCH, lookup.location, name)
+        lookups = partial(self._needs, "lookups", lookup.group_kind.group, served.resource)
+        name = lookup.name or ""
+        yield from lookups(where, WATCH, lookup.location, name)
         if self._account:
             where = self._where_acting(served, lookup.namespace, lookup.location, where)
-            verbs = ("list",) if lookup.selects else ("get",)
-            yield from self._needs_acting("lookups", group, served.resource, where, verbs, lookup.location, name)
+            yield from lookups(where, ("list" if lookup.selects else "get",), lookup.location, name, acting=True)
 
     def _for_warnings(
         self, served: ServedKind, where: tuple[str, ...], location: SourceLocation
@@ -190,35 +188,30 @@ class _Derivation:
             where = self._watched if parent.namespaced and not self._account else ("",)
             finalizers = f"{parent.resource}/finalizers"
             purpose = "owner references that block deletion"
-            yield from self._needs_acting(purpose, parent.group, finalizers, where, ("update",))
+            yield from self._needs(purpose, parent.group, finalizers, where, ("update",), acting=True)
 
-    def _for_special_kinds(self, manifest: PossibleManifest, where: Iterable[str]) -> Iterator[PermissionNeed]:
-        kind, location = manifest.group_kind, manifest.location
-        where = tuple(where)
+    def _for_special_kinds(self, manifest: PossibleManifest, where: tuple[str, ...]) -> Iterator[PermissionNeed]:
+        kind, needs_acting = manifest.group_kind, partial(self._needs, location=manifest.location, acting=True)
         if kind in WORKLOADS:
-            yield from self._needs_acting("pods of workloads that aren't ready", "", "pods", where, ("list",), location)
+            yield from needs_acting("pods of workloads that aren't ready", "", "pods", where, ("list",))
         if has_events(kind) and (self._kinds[kind].namespaced or not self._account):
             events = where if self._kinds[kind].namespaced else (CLUSTER_SCOPED,)
-            yield from self._needs_acting(
-                "Events on objects that aren't ready", "", "events", events, ("list",), location
-            )
+            yield from needs_acting("Events on objects that aren't ready", "", "events", events, ("list",))
         if kind == _STATEFUL_SET and manifest.recreated:
             purpose = "volumes to grow before a StatefulSet is recreated"
-            yield from self._needs_acting(purpose, "", "persistentvolumeclaims", where, ("list", "patch"), location)
+            yield from needs_acting(purpose, "", "persistentvolumeclaims", where, ("list", "patch"))
             purpose = "pods that a recreated StatefulSet can't adopt or update"
-            yield from self._needs_acting(purpose, "", "pods", where, ("patch", "delete"), location)
+            yield from needs_acting(purpose, "", "pods", where, ("patch", "delete"))
         if manifest.recreated and manifest.generated_values:
             purpose = "Secrets that keep generated values while their object is recreated"
             parents = self._watched if self._parent.namespaced and not self._account else where
-            yield from self._needs_acting(
-                purpose, "", "secrets", parents, ("get", "create", "patch", "delete"), location
-            )
+            yield from needs_acting(purpose, "", "secrets", parents, ("get", "create", "patch", "delete"))
         if kind in _BINDINGS:
             yield from self._for_binding(manifest, where)
         if kind in _ROLES:
             yield from self._for_role(manifest, where)
 
-    def _for_binding(self, manifest: PossibleManifest, where: Iterable[str]) -> Iterator[PermissionNeed]:
+    def _for_binding(self, manifest: PossibleManifest, where: tuple[str, ...]) -> Iterator[PermissionNeed]:
         role = manifest.role
         if role is None and manifest.role_name in self.own_roles:
             return
@@ -231,11 +224,10 @@ class _Derivation:
             )
             return
         resource = "clusterroles" if role.kind == "ClusterRole" else "roles"
-        yield from self._needs_acting(
-            "roles that templates grant", RBAC, resource, where, ("bind",), manifest.location, role.name
-        )
+        purpose, location = "roles that templates grant", manifest.location
+        yield from self._needs(purpose, RBAC, resource, where, ("bind",), location, role.name, acting=True)
 
-    def _for_role(self, manifest: PossibleManifest, where: Iterable[str]) -> Iterator[PermissionNeed]:
+    def _for_role(self, manifest: PossibleManifest, where: tuple[str, ...]) -> Iterator[PermissionNeed]:
         """Kubernetes refuses a role with permissions that the operator doesn't have itself."""
         granted = [_granted(rule) for rule in manifest.rules] if manifest.rules is not None else [None]
         for permissions in granted:
@@ -247,15 +239,10 @@ class _Derivation:
                     manifest.location,
                 )
                 continue
-            for permission, namespace in itertools.product(permissions, where):
-                yield from self._needs_acting(
-                    "permissions that templates grant",
-                    permission.group,
-                    permission.resource,
-                    (namespace,),
-                    (permission.verb,),
-                    manifest.location,
-                    permission.name,
+            purpose, location = "permissions that templates grant", manifest.location
+            for each in permissions:
+                yield from self._needs(
+                    purpose, each.group, each.resource, where, (each.verb,), location, each.name, acting=True
                 )
 
     def _where(self, served: ServedKind, namespace: str | None, location: SourceLocation) -> tuple[str, ...]:
@@ -287,21 +274,6 @@ class _Derivation:
             return ()
         return ("",) if namespace in (PARENT_NAMESPACE, None) else (namespace,)
 
-    def _needs_acting(
-        self,
-        purpose: str,
-        group: str,
-        resource: str,
-        where: Iterable[str],
-        verbs: Iterable[str],
-        location: SourceLocation | None = None,
-        name: str = "",
-    ) -> Iterator[PermissionNeed]:
-        """The needs of the account that the operator acts as, or of the operator itself."""
-        for need in self._needs(purpose, group, resource, where, verbs, location, name):
-            purpose_of_account = f"{purpose}, as the account {self._account}"
-            yield replace(need, purpose=purpose_of_account, by_account=True) if self._account else need
-
     def _needs(
         self,
         purpose: str,
@@ -311,10 +283,15 @@ class _Derivation:
         verbs: Iterable[str],
         location: SourceLocation | None = None,
         name: str = "",
-    ) -> Iterator[PermissionNeed]:
-        for namespace, verb in itertools.product(where, verbs):
-            permission = Permission(group=group, resource=resource, namespace=namespace, name=name, verb=verb)
-            yield PermissionNeed(permission=permission, purpose=purpose, folder=self._parent.folder, location=location)
+        *,
+        acting: bool = False,
+    ) -> Iterable[PermissionNeed]:
+        """The needs of the operator; with `acting`, of the account that it acts as, if it does."""
+        found = needs(purpose, group, resource, verbs, where, (name,), folder=self._parent.folder, location=location)
+        if not acting or not self._account:
+            return found
+        purpose = f"{purpose}, as the account {self._account}"
+        return (replace(need, purpose=purpose, by_account=True) for need in found)
 
     def _warn(self, message: str, location: SourceLocation) -> None:
         self.warnings.append(UnknownPart(message, location))

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ssa_operator.objects.annotations import PREFIX
-from ssa_operator.objects.kinds import Permission
 from ssa_operator.objects.shards import Coverage, Shard, ShardError, coverage
-from ssa_operator.operator.permissions.operator_needs import LEASE, PermissionNeed, lease_needs
+from ssa_operator.operator.permissions.operator_needs import LEASE, PermissionNeed, lease_needs, needs
 
 SHARD_LABEL = f"{PREFIX}shard"
 """The label of a Lease with the shard of its holder: `3-of-4`."""
@@ -33,13 +33,10 @@ def lease_name(index: int) -> str:
 
 def shard_lease_needs(namespace: str, indices: Iterable[int]) -> tuple[PermissionNeed, ...]:
     """The permissions that the shards with these indices need in the operator's namespace."""
-    lease = Permission(group="coordination.k8s.io", resource="leases", namespace=namespace, verb="create")
-    named = [
-        replace(lease, verb=verb, name=lease_name(index)) for index in indices for verb in ("get", "watch", "update")
-    ]
+    names = tuple(map(lease_name, indices))
+    leases = partial(needs, "the Leases of shards", "coordination.k8s.io", "leases", namespaces=(namespace,))
     # RBAC can't restrict a create by POST, or a list of several objects, to names.
-    permissions = (lease, replace(lease, verb="list"), *named)
-    return tuple(PermissionNeed(permission=each, purpose="the Leases of shards") for each in permissions)
+    return leases(("create", "list")) + leases(("get", "watch", "update"), names=names)
 
 
 def own_lease_needs(namespace: str, shard: Shard | None, *, elects: bool) -> tuple[PermissionNeed, ...]:
