@@ -13,7 +13,8 @@ import dataclasses
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 from jinja2 import nodes
 from msgspec import Struct
@@ -41,6 +42,7 @@ from ssa_operator.rendering.jinja.possible_values import (
     only_text,
     options_of,
 )
+from ssa_operator.rendering.jinja.templates import Templates
 from ssa_operator.rendering.values.line_marks import StaticText
 from ssa_operator.rendering.yaml.documents import parse
 from ssa_operator.rendering.yaml.nodes import DocumentError, SlotValues
@@ -56,20 +58,30 @@ _FLOW = re.compile(r"""[{,]\s*["']?(\w+)["']?:\s*([^,}]+)""")
 _COMMENT = re.compile(r"(?:^|\s)#.*")
 
 
-def template_contents(
-    folder: Folder,
-    field_options: Callable[[tuple[str, ...]], frozenset[str] | None] = lambda _: None,
-    trees: Mapping[str, nodes.Template] | None = None,
-) -> TemplateContents:
-    """What a folder can render and look up. `field_options` gives the values of a parent's field that its CRD lists;
-    `trees` are syntax trees of the folder's templates, for callers that have them already.
+_FieldOptions: TypeAlias = Callable[[tuple[str, ...]], frozenset[str] | None]
+
+_known: WeakKeyDictionary[Templates, TemplateContents] = WeakKeyDictionary()
+"""The contents of templates by their text alone."""
+
+
+def template_contents(folder: Folder, field_options: _FieldOptions | None = None) -> TemplateContents:
+    """What a folder can render, look up and read. `field_options` gives the values of a parent's field that its CRD
+    lists; without them, the contents of the same templates are found once.
 
     A folder without loaded templates has no contents.
     """
     templates = folder.templates
     if templates is None:
         return TemplateContents()
-    expansion = Expansion(templates, field_options, trees or {})
+    if field_options is not None:
+        return _contents(templates, field_options)
+    if templates not in _known:
+        _known[templates] = _contents(templates, lambda _: None)
+    return _known[templates]
+
+
+def _contents(templates: Templates, field_options: _FieldOptions) -> TemplateContents:
+    expansion = Expansion(templates, field_options)
     manifests: dict[PossibleManifest, None] = {}
     unknown: dict[UnknownPart, None] = {}
     for file in templates.manifest_files:

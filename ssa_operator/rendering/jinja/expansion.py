@@ -105,8 +105,6 @@ class Expansion:
 
     templates: Templates
     field_options: Callable[[tuple[str, ...]], frozenset[str] | None] = lambda _: None
-    trees: Mapping[str, nodes.Template] = field(default_factory=dict)
-    """The syntax trees of templates that are parsed already."""
     lookups: dict[PossibleLookup, None] = field(default_factory=dict)
     """The lookups of all expanded files."""
     fields: dict[PossibleField, None] = field(default_factory=dict)
@@ -147,7 +145,7 @@ class Expansion:
     # Files.
 
     def _template(self, name: str, scope: Scope) -> None:
-        tree = self.trees.get(name) or self.templates.syntax_tree(name)
+        tree = self.templates.syntax_tree(name)
         for block in tree.find_all(nodes.Block):
             self._blocks.setdefault(block.name, []).append((name, block))
         extends = next(iter(tree.find_all(nodes.Extends)), None)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from jinja2 import TemplateSyntaxError, nodes
@@ -58,25 +59,27 @@ class ParsedFiles(Struct, frozen=True, kw_only=True):
 
     files: Mapping[str, str]
     """The text of each file, by its path below the folder."""
-    environment: Environment
     trees: Mapping[str, nodes.Template]
     """The syntax trees of the templates that Jinja can read."""
 
 
-def parse_files(files: Mapping[str, str], parsed: Mapping[str, nodes.Template] | None = None) -> ParsedFiles:
-    """Read the templates among some files. `parsed` are syntax trees of those that are read already."""
-    environment = Environment(files, lambda name: name, queries_cluster=True)
-    trees = {name: tree for name, tree in (parsed or {}).items() if name in files}
-    for name in files:
-        if name.endswith(".j2") and name not in trees:
-            with contextlib.suppress(TemplateSyntaxError):
-                trees[name] = environment.parse(files[name], name, name)
-    return ParsedFiles(files=files, environment=environment, trees=trees)
+def parse_files(files: Mapping[str, str]) -> ParsedFiles:
+    """Read the templates among some files."""
+    found = {name: _syntax_tree(name, text) for name, text in files.items() if name.endswith(".j2")}
+    return ParsedFiles(files=files, trees={name: tree for name, tree in found.items() if tree is not None})
+
+
+@lru_cache(maxsize=256)
+def _syntax_tree(name: str, text: str) -> nodes.Template | None:
+    """The syntax tree of a template, None if Jinja can't read it. An editor checks most files again as they are."""
+    with contextlib.suppress(TemplateSyntaxError):
+        return Environment({name: text}, str, queries_cluster=True).parse(text, name, name)
+    return None
 
 
 def check_names(parsed: ParsedFiles) -> list[Finding]:
     """The findings in the text of templates, by their paths below the templates folder."""
-    files, environment, trees = parsed.files, parsed.environment, parsed.trees
+    files, trees = parsed.files, parsed.trees
     findings: list[Finding] = []
     for name in files:
         if name.endswith(".j2") and name not in trees:
@@ -99,7 +102,7 @@ def check_names(parsed: ParsedFiles) -> list[Finding]:
         lines = {finding.location.line for finding in go if finding.location is not None}
         findings += go
         unknown = [each for each in unknown if each.line not in lines]
-        findings += _findings(unknown, name, files[name], environment) if unknown else ()
+        findings += _findings(unknown, name, files[name]) if unknown else ()
     return list(dict.fromkeys(findings))
 
 
@@ -179,8 +182,8 @@ def _subject(node: Any) -> Iterator[nodes.Node]:
         inner = inner.node if isinstance(inner, (nodes.Getattr, nodes.Getitem)) else None
 
 
-def _findings(unknown: Iterable[_Unknown], name: str, text: str, environment: Environment) -> Iterator[Finding]:
-    words = list(_words(environment, name, text))
+def _findings(unknown: Iterable[_Unknown], name: str, text: str) -> Iterator[Finding]:
+    words = list(_words(name, text))
     lines = text.split("\n")
     for each in unknown:
         edits = tuple(_edits(each, words, lines[each.line - 1]))
@@ -207,11 +210,11 @@ class _Word(Struct, frozen=True):
     """The token before it."""
 
 
-def _words(environment: Environment, name: str, text: str) -> Iterator[_Word]:
+def _words(name: str, text: str) -> Iterator[_Word]:
     """The names in expressions and tags. The lexer leaves out only blanks, so each token is the next of its text."""
     starts = [0, *(found.end() for found in re.finditer("\n", text))]
     at, before = 0, ""
-    for _, kind, value in environment.lex(text, name, name):
+    for _, kind, value in Environment({}, str, queries_cluster=False).lex(text, name, name):
         if kind == "whitespace" or not value:
             continue
         at = text.index(value, at)

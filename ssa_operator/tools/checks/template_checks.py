@@ -67,7 +67,6 @@ from ssa_operator.tools.checks.text_rules import (
     may_apply_elsewhere,
     misnamed_example,
     rendered_kinds,
-    syntax_trees,
     with_field,
 )
 from ssa_operator.tools.findings.codes import Severity
@@ -97,14 +96,8 @@ SHOWN_IN_VARIANTS = frozenset(
 def check_templates(roots: Sequence[Path], project: CheckedProject) -> list[Finding]:
     """The findings in the templates folders of a project; their locations are relative to these folders."""
     folders = [folder for folder in project.sources.folders.values() if folder.templates]
-    trees = {folder.name: syntax_trees(folder.templates) for folder in folders if folder.templates}
-    parsed = [
-        parse_files(
-            read_snapshot(root).files,
-            {name: tree for folder in folders if folder.root == root for name, tree in trees[folder.name].items()},
-        )
-        for root in roots
-    ]
+    snapshots = [read_snapshot(root) for root in roots]
+    parsed = [parse_files(snapshot.files) for snapshot in snapshots]
     names = [finding for each in parsed for finding in check_names(each)]
     # The operator's own message on such a line is about the same mistake.
     explained = {_line(finding) for finding in names}
@@ -138,13 +131,14 @@ def check_templates(roots: Sequence[Path], project: CheckedProject) -> list[Find
     }
     custom |= {
         name: [file.removeprefix(f"{name}/") for file in snapshot.files if file.startswith(f"{name}/")]
-        for snapshot in map(read_snapshot, roots)
+        for snapshot in snapshots
         for name in snapshot.folders
         if name not in project.sources.folders and not name.startswith("_")
     }
     # A refused CRD may have the folder under another name.
     unknown = check_folder_names(custom, known) if not project.refused else []
     names = [with_field(each, folders, project.kinds) for each in names]
+    trees = {root: each.trees for root, each in zip(roots, parsed, strict=True)}
     others = [*missing, *choices, *check_texts(folders, trees, project.kinds, project.schemas), *examples]
     others += check_conversions(project)
     others = [each for each in others if each.code not in _REPLACED or _line(each) not in explained]

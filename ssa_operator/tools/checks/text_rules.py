@@ -11,16 +11,14 @@ Promises:
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
-from weakref import WeakKeyDictionary
 
-from jinja2 import TemplateSyntaxError, nodes
+from jinja2 import nodes
 
 from ssa_operator.objects.identity import GroupKind, is_built_in
 from ssa_operator.objects.manifest import POD_SPECS, group_kind
@@ -31,7 +29,7 @@ from ssa_operator.rendering.folder.folder_settings import SCHEMA, SETTINGS
 from ssa_operator.rendering.folder.folder_snapshot import SUFFIXES
 from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.rendering.jinja.folder_files import FILES
-from ssa_operator.rendering.jinja.templates import CONVERT, MANIFESTS, STATUS, VALUES, Templates, is_manifest
+from ssa_operator.rendering.jinja.templates import CONVERT, MANIFESTS, SHARED, STATUS, VALUES, is_manifest
 from ssa_operator.rendering.possible_manifests import template_contents
 from ssa_operator.rendering.yaml.documents import SAME, kubectl_scalar
 from ssa_operator.schema.crd_schema import object_schema
@@ -43,8 +41,8 @@ from ssa_operator.tools.findings.findings import Finding, field_finding
 from ssa_operator.tools.offline.project import CRDKind, possible_plurals, read_version
 
 _Kinds: TypeAlias = Mapping[GroupKind, CRDKind]
-_Trees: TypeAlias = Mapping[str, Mapping[str, nodes.Template]]
-"""The syntax trees of the files of each folder."""
+_Trees: TypeAlias = Mapping[Path, Mapping[str, nodes.Template]]
+"""The syntax trees of the files of each templates folder."""
 
 
 def check_texts(
@@ -53,18 +51,20 @@ def check_texts(
     """The findings about the fields of parents and of other objects that templates read. `schemas` are those of
     Kubernetes and of the CRDs.
     """
-    yield from check_template_fields(folders, trees, kinds)
+    yield from check_template_fields(folders, kinds)
     for folder in folders:
-        yield from check_child_fields(trees[folder.name], schemas, rendered_kinds(folder, trees[folder.name]) or ())
+        own = (f"{folder.name}/", f"{SHARED}/")
+        read = {name: tree for name, tree in trees[folder.root].items() if name.startswith(own)}
+        yield from check_child_fields(read, schemas, rendered_kinds(folder) or ())
 
 
-def rendered_kinds(folder: Folder, trees: Mapping[str, nodes.Template] | None = None) -> list[str] | None:
+def rendered_kinds(folder: Folder) -> list[str] | None:
     """The kinds that a folder can render, None if that is unknown."""
-    contents = template_contents(folder, trees=trees)
+    contents = template_contents(folder)
     return None if contents.unknown or folder.problems else [each.kind for each in contents.kinds]
 
 
-def check_template_fields(folders: Sequence[Folder], trees: _Trees, kinds: _Kinds) -> list[Finding]:
+def check_template_fields(folders: Sequence[Folder], kinds: _Kinds) -> list[Finding]:
     """The findings about the fields of parents that templates read, by the schemas of the CRDs."""
     read = []
     for kind in kinds.values():
@@ -73,8 +73,7 @@ def check_template_fields(folders: Sequence[Folder], trees: _Trees, kinds: _Kind
             continue
         schema = object_schema(kind.definition, read_version(folder, kind.definition))
         if schema is not None:
-            fields = template_contents(folder, trees=trees.get(folder.name)).fields
-            read.append(FolderFields(folder=folder.name, schema=schema, fields=fields))
+            read.append(FolderFields(folder=folder.name, schema=schema, fields=template_contents(folder).fields))
     return check_fields(read)
 
 
@@ -124,22 +123,6 @@ def _version(kinds: _Kinds, kind: GroupKind) -> str:
 def may_apply_elsewhere(folder: Folder, kinds: Iterable[CRDKind]) -> bool:
     """Whether children may be in other namespaces than the parent, or the parent has none."""
     return folder.settings.cluster_scope or any(not kind.namespaced for kind in kinds if kind.folder == folder.name)
-
-
-_parsed: WeakKeyDictionary[Templates, dict[str, nodes.Template]] = WeakKeyDictionary()
-"""The syntax trees of the templates that were checked, for the next check of an editor."""
-
-
-def syntax_trees(templates: Templates) -> dict[str, nodes.Template]:
-    """The syntax trees of the templates that Jinja can read."""
-    if (known := _parsed.get(templates)) is not None:
-        return known
-    trees = _parsed[templates] = {}
-    for name in templates.file_names:
-        if name.endswith(".j2"):
-            with contextlib.suppress(TemplateSyntaxError):  # a problem of the folder
-                trees[name] = templates.syntax_tree(name)
-    return trees
 
 
 _TEMPLATE_ENDINGS = frozenset({"gotmpl", "j2", "jinja", "jinja2", "json", "tmpl", "tpl", "yaml", "yml"})

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from pathlib import Path
 
 from lsprotocol.types import DocumentSymbol, Position, Range, SymbolKind
@@ -22,10 +21,9 @@ from ssa_operator.objects.annotations import PREFIX
 from ssa_operator.objects.json_schema import all_schemas
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import FieldPath
-from ssa_operator.objects.template_contents import PossibleField
 from ssa_operator.rendering.jinja.templates import VALUES
 from ssa_operator.rendering.possible_manifests import template_contents
-from ssa_operator.tools.editor.edited_project import EditedProject, value_of
+from ssa_operator.tools.editor.edited_project import value_of
 from ssa_operator.tools.editor.expression_types import Reading, included_path, manifest_files, string_of
 from ssa_operator.tools.editor.places import (
     ITEM,
@@ -300,16 +298,10 @@ def _declared_at(document: Document, number: int) -> tuple[int, tuple[str, ...]]
     return 0, ()
 
 
-@lru_cache(maxsize=16)
-def _fields_read(project: EditedProject, folder: str) -> tuple[PossibleField, ...]:
-    """The fields of the parent that the templates of a folder read, in one state of the project."""
-    found = project.sources.folders.get(folder)
-    return () if found is None else template_contents(found).fields
-
-
 def _readers(reading: Reading, folder: str, names: tuple[str, ...]) -> Iterator[Target]:
     seen = set()
-    for each in _fields_read(reading.project, folder):
+    found = reading.project.sources.folders.get(folder)
+    for each in template_contents(found).fields if found is not None else ():
         path = reading.project.path_of(each.location.file)
         number = each.location.line - 1
         lines = lines_of(reading.project.text(path))
