@@ -3,7 +3,7 @@ the Events of one object: of the workload if it lacks pods, or of a pod that isn
 
 Promises:
 - Pods and Events are listed only for a child that has been unready for a while: one list of each at most. The pods of
-  a StatefulSet that may have adopted some are listed while it isn't ready.
+  a StatefulSet whose predecessor may have left some are listed while it isn't ready.
 - A reconcile checks at most CHECKS_LIMIT children. The others follow after a while.
 - The operator never watches Events. It lists those of one object, by its uid, in one request.
 - If pods or Events can't be listed, no cause is reported and no verdict changes. A missing permission to list Events is
@@ -46,7 +46,7 @@ from ssa_operator.reconcile.pod_failures.workload_events import (
     events_selector,
     lacks_pods,
 )
-from ssa_operator.reconcile.recreate.requests import replace_pod
+from ssa_operator.reconcile.recreate.requests import recover_pods
 
 log = logging.getLogger("ssa_operator")
 
@@ -78,8 +78,8 @@ async def diagnose_pods(
                     check = check.after_check(cause, monotonic)
                 else:
                     check = replace(check, due=monotonic + FIRST_CHECK_AFTER)
-            if check is not None and (replaced := await replace_pod(outcome, reconcile, now)):
-                check = replace(check, cause=replaced)
+            if check is not None and (recovered := await recover_pods(outcome, reconcile, now)):
+                check = replace(check, cause=recovered)
             if check is not None:
                 pod_checks[identity] = check
                 explained[-1] = replace(outcome, cause=check.cause)

@@ -44,26 +44,27 @@ from ssa_operator.reconcile.failures import (
 )
 from ssa_operator.reconcile.immutable_fields import changed_field, immutable_fields
 from ssa_operator.reconcile.kept_values import keep_replicas, keep_values
-from ssa_operator.reconcile.pod_failures.rules import POD, selector
+from ssa_operator.reconcile.pod_failures.rules import POD
 from ssa_operator.reconcile.prune.requests import why_outdated
 from ssa_operator.reconcile.recreate.rules import (
     ANNOTATION,
     CLAIM,
+    POD_NAME_LABEL,
     Growth,
     deletion_message,
     grown_templates,
     growths,
     immutable_advice,
-    is_controlled_by,
     is_refused_again,
-    labels_to_adopt,
-    may_replace_pods,
+    may_have_left_pods,
     pod_to_replace,
+    pods_to_adopt,
     probe,
     propagation,
     reason_to_keep,
     refusal_is_about_trial,
     repeated_refusal,
+    template_labels,
     was_left_by_former_parent,
 )
 from ssa_operator.reconcile.replicas.requests import scale_paths
@@ -219,37 +220,31 @@ def _too_small(change: ImmutableChange, growth: Growth, error: ApiError) -> Chil
     return replace(outcome, message=message, retryable=outcome.retryable or not growth.bound)
 
 
-async def _make_adoptable(change: ImmutableChange, live: LiveObject, reconcile: Reconcile) -> None:
-    """Label the pods that a StatefulSet leaves so that the new one adopts them. Raises ApiError."""
-    labels = labels_to_adopt(change.manifest, live)
-    if not labels:
-        return
-    resource = await reconcile.cluster.children.resource(POD, "v1")
-    pods, _ = await reconcile.client.list(resource, live.identity.namespace, selector(live) or "")
-    for pod in pods:
-        if is_controlled_by(pod, live):
-            patch = encode({"metadata": {"uid": pod.uid, "labels": labels}})
-            await reconcile.client.send(calls.merge_patch(resource, pod.identity.namespace, pod.identity.name, patch))
-
-
-async def replace_pod(outcome: Child, reconcile: Reconcile, now: float) -> str:
-    """Delete the next pod that a recreated StatefulSet has adopted and can't update. Returns what the status says."""
+async def recover_pods(outcome: Child, reconcile: Reconcile, now: float) -> str:
+    """Have a StatefulSet adopt the pods that a former one left, and delete the next one that it has adopted and can't
+    update. Returns what the status says.
+    """
     live, manifest = outcome.live, outcome.manifest
-    if live is None or manifest is None or not may_replace_pods(manifest, live):
+    if live is None or manifest is None or not may_have_left_pods(manifest, live):
         return ""
     try:
         resource = await reconcile.cluster.children.resource(POD, "v1")
-        pods, _ = await reconcile.client.list(resource, live.identity.namespace, selector(live) or "")
-        pod = pod_to_replace(live, pods, now)
-        if pod is None:
+        pods, _ = await reconcile.client.list(resource, live.identity.namespace, POD_NAME_LABEL)
+        left, pod = pods_to_adopt(live, pods), pod_to_replace(live, pods, now)
+        if not left and pod is None:
             return ""
         why = await why_outdated(reconcile)
-        if why is None:
+        for each in left if why is None else ():
+            patch = encode({"metadata": {"uid": each.uid, "labels": template_labels(live)}})
+            await reconcile.client.merge_patch(resource, each.identity.namespace, each.identity.name, patch)
+        if pod is not None and why is None:
             options = calls.DeleteOptions(uid=pod.uid, resource_version=pod.resource_version)
             await reconcile.client.delete(resource, pod.identity.namespace, pod.identity.name, options)
     except REQUEST_ERRORS as error:
         why = str(error)
-    text = "a pod of the former StatefulSet lacks a volume, and is replaced"
+    text = "pods of the former StatefulSet get the labels of the new one"
+    if not left:
+        text = "a pod of the former StatefulSet lacks a volume, and is replaced"
     return f"{text}: {why}" if why else text
 
 
@@ -278,7 +273,6 @@ async def _delete(
             await keep_replicas(reconcile, identity, replicas)
         except ValueError as error:
             return waiting_outcome(change.step, live, f"{_kept(change)}: its replicas could be lost: {error}")
-    await _make_adoptable(change, live, reconcile)
     with reconcile.cluster.writing(identity):
         try:
             options = calls.DeleteOptions(

@@ -8,8 +8,8 @@ Promises:
 - The annotation's value is the propagation policy of the deletion, as of `kubectl delete --cascade`: with `Orphan` the
   dependents of the old object, such as the Pods of a StatefulSet, stay. A Secret or a ConfigMap goes at once instead of
   in the foreground.
-- Pods that a StatefulSet leaves and that the new one could not adopt get its labels. Those that it adopts and can't
-  update are replaced one after another, the lowest ordinal first.
+- Pods that a StatefulSet left and that the new one can't adopt get its labels, once it exists. Those that it adopts and
+  can't update are replaced one after another, the lowest ordinal first.
 - The operator proves the new manifest valid by a dry run under another name, without the values that only the old
   object can hold (addresses, ports).
 - The operator keeps an object whose generated values could be lost: it deletes such an object only if it disappears at
@@ -44,6 +44,8 @@ from ssa_operator.reconcile.observed import Observed
 
 ANNOTATION = f"{PREFIX}recreate"
 CLAIM = GroupKind("", "PersistentVolumeClaim")
+POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
+"""The label that the controller of StatefulSets gives to their pods, with their names."""
 _WITHOUT_DEPENDENTS = frozenset({GroupKind("", "ConfigMap"), GroupKind("", "Secret")})
 _POD = GroupKind("", "Pod")
 _STATEFUL_SET = GroupKind("apps", "StatefulSet")
@@ -335,34 +337,41 @@ def _spec(body: Mapping[str, Any]) -> Mapping[str, Any]:
 # Pods that `Orphan` leaves.
 
 
-def labels_to_adopt(manifest: Manifest, live: LiveObject) -> dict[str, str | None]:
-    """The labels that the pods of a StatefulSet need so that the recreated one adopts them; None removes one."""
-    if live.identity.group_kind != _STATEFUL_SET or manifest.instructions.recreate is not Recreate.ORPHAN:
-        return {}
-    before, after = _template_labels(live.body), _template_labels(manifest.body)
-    return {} if selects(mapping(_spec(manifest.body).get("selector")), before) else {**dict.fromkeys(before), **after}
+def may_have_left_pods(manifest: Manifest, live: LiveObject) -> bool:
+    """Whether an object is a StatefulSet whose predecessor may have left pods."""
+    return live.identity.group_kind == _STATEFUL_SET and manifest.instructions.recreate is Recreate.ORPHAN
 
 
-def _template_labels(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    return mapping(mapping(mapping(_spec(body).get("template")).get("metadata")).get("labels"))
+def template_labels(live: LiveObject) -> Mapping[str, Any]:
+    """The labels of a workload's new pods."""
+    return mapping(mapping(mapping(_spec(live.body).get("template")).get("metadata")).get("labels"))
 
 
-def may_replace_pods(manifest: Manifest, live: LiveObject) -> bool:
-    """Whether an object is a StatefulSet that may have adopted pods with other volumes than its own."""
-    spec = _spec(live.body)
-    return (
-        live.identity.group_kind == _STATEFUL_SET
-        and manifest.instructions.recreate is Recreate.ORPHAN
-        and bool(spec.get("volumeClaimTemplates"))
-        and mapping(spec.get("updateStrategy")).get("type") != "OnDelete"
-    )
+def pods_to_adopt(live: LiveObject, pods: Iterable[LiveObject]) -> list[LiveObject]:
+    """The pods that a former StatefulSet of the same name left, and that this one adopts only with the labels of its
+    template. While they have their names, it can create no others.
+    """
+    selector, labels = mapping(_spec(live.body).get("selector")), template_labels(live)
+    return [
+        pod
+        for pod in pods
+        if re.fullmatch(rf"{re.escape(live.identity.name)}-\d+", pod.identity.name)
+        and pod.metadata.labels.get(POD_NAME_LABEL) == pod.identity.name
+        and (pod.metadata.creation_timestamp or "") <= (live.metadata.creation_timestamp or "")
+        and not any(owner.controller for owner in pod.owner_references)
+        and not selects(selector, pod.metadata.labels)
+        and selects(selector, {**pod.metadata.labels, **labels})
+    ]
 
 
 def pod_to_replace(live: LiveObject, pods: Iterable[LiveObject], now: float) -> LiveObject | None:
     """The first pod of a StatefulSet that lacks one of its volumes: its controller can't update the pod, and goes no
-    further. None while a pod before that one is not ready. `now` is in seconds since the epoch.
+    further. None while a pod before that one is not ready, or if users delete its pods. `now` is in seconds since the
+    epoch.
     """
     spec, name = _spec(live.body), live.identity.name
+    if mapping(spec.get("updateStrategy")).get("type") == "OnDelete":
+        return None
     partition = mapping(mapping(spec.get("updateStrategy")).get("rollingUpdate")).get("partition") or 0
     own = {pod.identity.name: pod for pod in pods if is_controlled_by(pod, live)}
     first = mapping(spec.get("ordinals")).get("start") or 0

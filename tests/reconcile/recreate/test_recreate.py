@@ -682,3 +682,19 @@ async def test_without_the_permission_to_delete_the_object_stays_and_the_status_
         words = ("kept as it is", "delete of Deployment", "forbidden", "cannot delete resource")
         await desk.until(BOXES, "box", not_ready_because("ApplyFailed", *words))
         assert uid(await desk.read("deployments.apps", "web")) == uid(old)
+
+
+async def test_pods_of_a_stateful_set_that_could_not_be_deleted_stay_its_pods_when_the_change_is_reverted(
+    clerk: Client, desk: Desk, options: MakeOptions, boxes: Path
+) -> None:
+    names = ("web-0", "web-1")
+    async with operating(clerk, options()):
+        await desk.apply_until_ready(box(stateful_set("Orphan")))
+        old = await desk.read("statefulsets.apps", "web")
+        before = [uid(await desk.read("pods", name)) for name in names]
+        await desk.apply(box(stateful_set("Orphan", **relabelled())))
+        await desk.until(BOXES, "box", not_ready_because("ApplyFailed", "kept as it is", "cannot delete resource"))
+        await desk.apply_until_ready(box(stateful_set("Orphan")))
+        found = [await desk.until("pods", name, owned_by(old)) for name in names]
+    assert [uid(pod) for pod in found] == before
+    assert [pod["metadata"]["labels"]["app"] for pod in found] == ["db", "db"]

@@ -22,9 +22,9 @@ from ssa_operator.reconcile.recreate.rules import (
     grown_templates,
     growths,
     is_refused_again,
-    labels_to_adopt,
-    may_replace_pods,
+    may_have_left_pods,
     pod_to_replace,
+    pods_to_adopt,
     probe,
     propagation,
     reason_to_keep,
@@ -244,6 +244,8 @@ def left(ordinal: int, *, volume: bool = False, ready: bool = True, owner: str =
         ((left(0, owner="another"), left(1)), {}, None),
         ((left(0, volume=True), left(1, volume=True)), {}, None),
         ((left(0), left(1)), {"updateStrategy": {"rollingUpdate": {"partition": 1}}}, None),
+        ((left(0), left(1)), {"updateStrategy": {"type": "OnDelete"}}, None),
+        ((left(0), left(1)), {"volumeClaimTemplates": []}, None),
         ((left(3), left(2)), {"ordinals": {"start": 2}}, "settings-2"),
         ((), {}, None),
     ],
@@ -256,31 +258,42 @@ def test_the_pods_without_a_volume_are_replaced_one_after_another(
     assert (found.identity.name if found is not None else None) == replaced
 
 
+def test_pods_are_recovered_only_for_a_stateful_set_with_orphan() -> None:
+    assert may_have_left_pods(made(stateful_set(strategy="Orphan")), SET)
+    assert not may_have_left_pods(made(stateful_set(strategy="Background")), SET)
+    assert not may_have_left_pods(made(recreated()), child())
+
+
+PARENT = {"apiVersion": "v1", "kind": "Other", "name": "other", "uid": "other"}
+POD_NAME = "statefulset.kubernetes.io/pod-name"
+
+
 @pytest.mark.parametrize(
-    ("strategy", "spec", "may"),
+    ("changed", "adopted"),
     [
-        ("Orphan", {}, True),
-        ("Background", {}, False),
-        ("Orphan", {"updateStrategy": {"type": "OnDelete"}}, False),
-        ("Orphan", {"volumeClaimTemplates": []}, False),
+        ({}, True),
+        ({"name": "other-0", "labels": {POD_NAME: "other-0", "app": "a"}}, False),
+        ({"name": "settings-a-0", "labels": {POD_NAME: "settings-a-0", "app": "a"}}, False),
+        ({"labels": {"app": "a"}}, False),
+        ({"labels": {POD_NAME: "settings-0", "app": "b"}}, False),
+        ({"labels": {POD_NAME: "settings-0", "app": "a", "old": "1"}}, False),
+        ({"creationTimestamp": "2026-01-02T00:00:01Z"}, False),
+        ({"ownerReferences": [{**PARENT, "controller": True}]}, False),
+        ({"ownerReferences": [{**PARENT, "controller": False}]}, True),
     ],
 )
-def test_pods_are_replaced_only_with_orphan_and_unless_their_author_deletes_them(
-    strategy: str, spec: dict[str, Any], may: bool
-) -> None:
-    body = stateful_set(strategy=strategy, **spec)
-    assert may_replace_pods(made(body), live_as("StatefulSet", "apps/v1", spec=body["spec"])) == may
-
-
-def test_pods_get_labels_only_if_the_new_selector_does_not_match_them() -> None:
-    def labelled(strategy: str = "Orphan", **labels: str) -> dict[str, Any]:
-        template = {"metadata": {"labels": labels}}
-        return stateful_set(strategy=strategy, selector={"matchLabels": {"app": labels["app"]}}, template=template)
-
-    live = live_as("StatefulSet", "apps/v1", spec=labelled(app="a", old="1")["spec"])
-    assert labels_to_adopt(made(labelled(app="a", new="1")), live) == {}
-    assert labels_to_adopt(made(labelled(app="b", new="1")), live) == {"app": "b", "old": None, "new": "1"}
-    assert labels_to_adopt(made(labelled("Background", app="b")), live) == {}
+def test_pods_are_adopted_only_if_a_former_stateful_set_left_them(changed: dict[str, Any], adopted: bool) -> None:
+    selector = {"matchLabels": {"app": "b"}, "matchExpressions": [{"key": "old", "operator": "DoesNotExist"}]}
+    template = {"metadata": {"labels": {"app": "b"}}}
+    live = live_as(
+        "StatefulSet",
+        "apps/v1",
+        metadata={**child().body["metadata"], "creationTimestamp": "2026-01-02T00:00:00Z"},
+        spec=stateful_set(selector=selector, template=template)["spec"],
+    )
+    before = {"labels": {POD_NAME: "settings-0", "app": "a"}, "creationTimestamp": "2026-01-01T00:00:00Z"}
+    pod = left(0, **{**before, "ownerReferences": [], **changed})
+    assert pods_to_adopt(live, [pod]) == ([pod] if adopted else [])
 
 
 def test_a_deleted_object_is_recreated_and_the_step_says_why() -> None:
