@@ -1,131 +1,51 @@
-"""The parents of an exploration: applies specs, waits until they are settled, reads their states, deletes them.
+"""The parents of an exploration in a running operator: applies specs, waits until they are settled, reads their states.
 
 Promises:
-- The operator's own reconciler, queue and workers reconcile the parents, as in `ssa-operator apply`.
-- Every parent in a namespace has one of its own, and its children are deleted with it in the end.
+- Every parent in a namespace has one of its own, which is deleted in the end.
 - A parent is settled when no reconcile has run for a while; one that is not ready yet has longer.
-- An error of the API server ends the wait for a new namespace, unless it may pass by itself.
-- An object that exists already is neither changed nor deleted.
-- Everything that was created is deleted at the end.
+- An object beside the parents that exists already is not changed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
-from ssa_operator.informers.parents import ParentKey
+from ssa_operator.informers.parents import Parent, ParentKey
 from ssa_operator.kube.api import request as calls
-from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.client import Client, DryRunClient
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import DeleteOptions
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.kube.watch.cache import version_number
 from ssa_operator.objects.annotations import ApplyPolicy
+from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.identity import Identity, split_api_version
 from ssa_operator.objects.json_codec import encode
+from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import group_kind
 from ssa_operator.objects.readiness import ReadinessState
 from ssa_operator.objects.render_result import Document
-from ssa_operator.operator.shared_informers import ParentError
+from ssa_operator.operator.operator import Operator
+from ssa_operator.operator.operator_options import Options
+from ssa_operator.operator.preview import Preview
 from ssa_operator.reconcile.child import Result
+from ssa_operator.reconcile.parent_state import ParentState
 from ssa_operator.reconcile.reconciler import Reconciled
-from ssa_operator.reconcile.secrets.content_fields import fields_of_child
-from ssa_operator.reconcile.secrets.redacted_report import crash_text
 from ssa_operator.reconcile.status.report import Report
-from ssa_operator.tools.offline.file_parents import FileParents
-from tests.exploration.results import ExploredObject, Names, Phase, Settled, child_state, unnamed_failures
-
-T = TypeVar("T")
-
-_AGAIN = 0.05
-"""Seconds before a request that may pass by itself is sent again."""
-
-_UNAUTHORIZED = 401
-
-
-class Namespaces:
-    """Creates and deletes namespaces. `close` deletes the shared objects."""
-
-    def __init__(self, client: Client, mapper: RESTMapper, patience: float) -> None:
-        """`patience` is how many seconds the API server has to create a namespace."""
-        self._client = client
-        self._mapper = mapper
-        self._patience = patience
-        self._shared: dict[tuple[str, str, str], None] = {}
-        """The kind, namespace and name of the shared objects that exist now."""
-        self._created: list[tuple[Resource, str, str, str]] = []
-        """The resource, namespace, name and uid of those that were created here."""
-
-    async def create(self, name: str) -> None:
-        """Create a namespace in which pods can be created. Raises ApiError."""
-        resource = await self._mapper.resource_by_name("namespaces")
-        accounts = await self._mapper.resource_by_name("serviceaccounts")
-        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-        deadline = time.monotonic() + self._patience
-
-        async def create() -> None:
-            try:
-                await self._client.create(resource, "", encode(body))
-            except ApiError as error:
-                if not error.already_exists:  # an answer that was lost
-                    raise
-
-        await _until_accepted(create, deadline)
-        # The API server refuses a pod before.
-        await _until_accepted(lambda: self._client.get(accounts, "default", name), deadline)
-
-    async def delete(self, name: str) -> None:
-        """Delete a namespace, if it exists. Raises ApiError."""
-        resource = await self._mapper.resource_by_name("namespaces")
-        live = await self._client.find(resource, name)
-        if live is not None:
-            await self._client.delete(resource, "", name, DeleteOptions(uid=live.uid))
-
-    async def create_shared(self, document: Document) -> None:
-        """Create an object, and its namespace, unless they exist. Raises ApiError and UnknownKind."""
-        metadata = document.body["metadata"]
-        namespace = metadata["namespace"]
-        key = (str(group_kind(document)), namespace, metadata["name"])
-        if key in self._shared:
-            return
-        self._shared[key] = None
-        namespaces = await self._mapper.resource_by_name("namespaces")
-        if await self._client.find(namespaces, namespace) is None:
-            await self.create(namespace)
-            live = await self._client.get(namespaces, namespace)
-            self._created.append((namespaces, "", namespace, live.uid))
-        version = split_api_version(document.body["apiVersion"])[1]
-        resource = await self._mapper.resource(group_kind(document), version)
-        if await self._client.find(resource, metadata["name"], namespace) is None:
-            created = await self._client.create(resource, namespace, encode(document.body))
-            self._created.append((resource, namespace, metadata["name"], created.live.uid))
-
-    async def close(self) -> None:
-        """Delete the shared objects that were created here. Raises ApiError."""
-        while self._created:
-            resource, namespace, name, uid = self._created.pop()
-            await self._client.delete(resource, namespace, name, DeleteOptions(uid=uid))
-
-
-async def _until_accepted(send: Callable[[], Awaitable[T]], deadline: float) -> T:
-    """The answer to a request that the API server may refuse for a moment: the object doesn't exist yet, a webhook or
-    the server is not ready. Raises ApiError if the error can't pass by itself, or has not passed in time.
-    """
-    while True:
-        try:
-            return await send()
-        except ApiError as error:
-            passing = error.not_found or not (error.terminal or error.code in (404, _UNAUTHORIZED))
-            if not passing or time.monotonic() > deadline:
-                raise
-        await asyncio.sleep(_AGAIN)
-
+from ssa_operator.tools.offline.documents import apply_parent
+from ssa_operator.tools.offline.file_parents import AppliedParent
+from tests.devcluster.waiting import until
+from tests.exploration.settled_parents import Phase, SettledParent, child_state, unnamed_failures
+from tests.operator.harness import operating
 
 QUIET = 0.4
 """Seconds without a reconcile after which a parent that is ready, or failed, is settled."""
@@ -135,217 +55,237 @@ UNREADY_QUIET = 4.0
 Job.
 """
 
-REMOVAL_SECONDS = 120.0
-"""Seconds that a parent has to be finalized after a sequence."""
+LONGEST = 120.0
+"""Seconds that a parent has to settle."""
 
-_ENDLESS_WRITES = 6
-"""After this many changes of one child by reconciles of one spec, the changes count as endless."""
+_ENDLESS = 6
+"""After this many changes of one child by reconciles of one spec that did not settle, the changes count as endless."""
 
 _WRITES = frozenset({Result.CREATED, Result.CONFIGURED, Result.RECREATED, Result.PRUNED})
+
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A parent of a file, and the objects that its templates look up."""
+
+    folder: str
+    """The name of the template folder."""
+    document: Document
+    beside: tuple[Document, ...] = ()
+    """Objects of which each parent gets its own."""
+    shared: tuple[Document, ...] = ()
+    """Objects in a namespace that the templates name, or that they look up in all: all parents have the same."""
+    namespaced: bool = True
 
 
 @dataclass(slots=True, kw_only=True)
 class ExploredParent:
     """A parent in a namespace of its own, and what its reconciles did."""
 
+    subject: Subject
     key: ParentKey
     namespace: str
-    writes: dict[Identity, int] = field(default_factory=dict)
+    writes: Counter[Identity] = field(default_factory=Counter)
     """How often reconciles of the present spec changed each child."""
-    again: dict[Identity, str] = field(default_factory=dict)
-    """What the last reconciles changed."""
+    endless: str = ""
+    """The children that reconciles of it changed again and again."""
     crash: str = ""
+    report: Report | None = None
     reconciled_at: float = 0.0
     reconciles: int = 0
     event: asyncio.Event = field(default_factory=asyncio.Event)
 
+    def ended(self, done: Reconciled) -> None:
+        """Note what a reconcile did."""
+        self.reconciled_at = time.monotonic()
+        self.reconciles += 1
+        self.report = done.report or self.report
+        if done.error is not None and not isinstance(done.error, (ApiError, CredentialsError)):
+            self.crash = repr(done.error)
+        for outcome in done.report.outcomes if done.report is not None else ():
+            if outcome.result in _WRITES:
+                self.writes[outcome.identity] += 1
+        self.event.set()
+
 
 class ExploredParents:
-    """Creates, changes and deletes parents on one cluster. `close` deletes what is left."""
+    """Creates and changes parents on one cluster."""
 
-    def __init__(
-        self, client: Client, mapper: RESTMapper, parents: FileParents, token: str, patience: float = 120.0
-    ) -> None:
-        """`token` is the same in the names of all namespaces; `patience` is how long a parent has to settle."""
+    def __init__(self, client: Client, mapper: RESTMapper, operator: Operator, preview: Preview) -> None:
         self._client = client
         self._mapper = mapper
-        self._parents = parents
-        self._token = token
-        self.patience = patience
-        self._namespaces = Namespaces(client, mapper, patience)
-        self._count = 0
+        self._operator = operator
+        self._preview = preview
         self._explored: dict[ParentKey, ExploredParent] = {}
-        self._removals: set[asyncio.Task[None]] = set()
-        self.remains: list[str] = []
-        """The parents and namespaces that could not be deleted."""
-        parents.on_reconciled = self._reconciled
+        self._reconcile, operator._reconciler.reconcile = operator._reconciler.reconcile, self._reconciled  # type: ignore[method-assign]
 
-    async def open(self, subject: ExploredObject) -> ExploredParent:
+    async def _reconciled(self, parent: Parent, state: ParentState, causes: Cause) -> Reconciled:
+        done = await self._reconcile(parent, state, causes)
+        identity = parent.live.identity
+        explored = self._explored.get(ParentKey(parent.folder.name, identity.namespace, identity.name))
+        if explored is not None and not done.postponed:
+            explored.ended(done)
+        return done
+
+    async def open(self, subject: Subject) -> ExploredParent:
         """A parent that is not applied yet, in a namespace with the objects beside it. Raises ApiError."""
-        self._count += 1
-        name = f"explore-{self._token}-{self._count:04}"
-        own = subject.parent.body["metadata"]["name"] if subject.namespaced else name
-        found = ExploredParent(key=ParentKey(subject.folder, name if subject.namespaced else "", own), namespace=name)
-        self._explored[found.key] = found
-        try:
-            for document in subject.shared:
-                await self._namespaces.create_shared(document)
-            if subject.namespaced:
-                await self._namespaces.create(name)
-                for document in subject.beside:
-                    await self._apply_beside(document, name)
-        except BaseException:
-            self.remove_later(found)
-            raise
-        return found
+        name = f"explored-{next(_numbers):04}"
+        for document in subject.shared:
+            await self._create_namespace(document.body["metadata"]["namespace"])
+            await self._apply(document, document.body["metadata"]["namespace"])
+        await self._create_namespace(name) if subject.namespaced else None
+        for document in subject.beside if subject.namespaced else ():
+            await self._apply(document, name)
+            if any(group_kind(document) == each.served.resource.group_kind for each in self._operator.folders.values()):
+                folder = (await self._resource(document)).name
+                beside = self._opened(replace(subject, folder=folder, document=document), name)
+                await self._reconcile_now(beside)
+                await self.until_quiet(beside)
+        return self._opened(subject, name)
 
-    async def _apply_beside(self, document: Document, namespace: str) -> None:
-        """Apply an object that the templates look up. If it is a parent itself, it is reconciled, too."""
-        own = {**document.body["metadata"], "namespace": namespace}
-        document = replace(document, body={**document.body, "metadata": own})
-        try:
-            await self._parents.apply([document], namespace)
-        except ParentError:
-            version = split_api_version(document.body["apiVersion"])[1]
-            resource = await self._mapper.resource(group_kind(document), version)
-            await self._client.send(calls.apply(resource, namespace, own["name"], encode(document.body)))
-            return
-        key = next(key for key in self._parents.parents if (key.namespace, key.name) == (namespace, own["name"]))
-        beside = self._explored[key] = ExploredParent(key=key, namespace=namespace)
-        await self.until_quiet(beside)
+    def _opened(self, subject: Subject, namespace: str) -> ExploredParent:
+        own = subject.document.body["metadata"]["name"] if subject.namespaced else namespace
+        key = ParentKey(subject.folder, namespace if subject.namespaced else "", own)
+        return self._explored.setdefault(key, ExploredParent(subject=subject, key=key, namespace=namespace))
+
+    async def _resource(self, document: Document) -> Resource:
+        return await self._mapper.resource(group_kind(document), split_api_version(document.body["apiVersion"])[1])
+
+    async def _apply(self, document: Document, namespace: str) -> None:
+        metadata = {**document.body["metadata"], "namespace": namespace}
+        body = encode({**document.body, "metadata": metadata})
+        await self._client.send(calls.apply(await self._resource(document), namespace, metadata["name"], body))
+
+    async def _create_namespace(self, name: str) -> None:
+        """Create a namespace in which pods can be created, unless it exists. Raises ApiError."""
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        namespaces = await self._mapper.resource_by_name("namespaces")
+        accounts = await self._mapper.resource_by_name("serviceaccounts")
+        if await self._client.find(namespaces, name) is None:
+            await self._client.create(namespaces, "", encode(body))
+        # The API server refuses a pod before.
+        while await self._client.find(accounts, "default", name) is None:  # noqa: ASYNC110 - there is no watch of it
+            await asyncio.sleep(0.01)
 
     async def apply(
-        self, explored: ExploredParent, subject: ExploredObject, body: Mapping[str, Any], unready: float = UNREADY_QUIET
-    ) -> Settled:
+        self, explored: ExploredParent, body: Mapping[str, Any], unready: float = UNREADY_QUIET
+    ) -> SettledParent:
         """Apply a spec, wait until the parent is settled, and return its state. Raises ApiError and ParentError."""
-        metadata = {**body["metadata"], "name": explored.key.name}
+        key, resource = explored.key, self._operator.folders[explored.key.folder].served.resource
+        metadata = {**body["metadata"], "name": key.name}
         metadata.pop("namespace", None)
-        document = replace(subject.parent, body={**body, "metadata": metadata})
+        explored.writes.clear()
+        explored.crash = explored.endless = ""
         try:
-            explored.writes, explored.crash = {}, ""
-            await self._parents.apply([document], explored.key.namespace)
+            applied = await apply_parent(
+                self._client, resource, {**body, "metadata": metadata}, key.namespace, dry_run=False
+            )
         except ApiError as error:
             if not error.terminal:
                 raise
-            state = await self.state(explored, subject)
-            return replace(state, phase=Phase.REFUSED, message=str(error), unnamed=())
-        endless = not await self.until_quiet(explored, unready=unready)
-        state = await self.state(explored, subject)
-        counts = ", ".join(f"{each} {count} times" for each, count in explored.writes.items() if _is_endless(count))
-        return replace(state, endless=counts if endless else "")
+            return replace(await self.state(explored), phase=Phase.REFUSED, message=str(error), unnamed=())
+        version = version_number(applied.live.resource_version) or 0
+        await until(lambda: self._version(key) >= version, LONGEST)
+        await self._reconcile_now(explored)
+        await self.until_quiet(explored, unready)
+        return await self.state(explored)
+
+    def _version(self, key: ParentKey) -> int:
+        live = self._live(key)
+        return (version_number(live.resource_version) or 0) if live is not None else -1
+
+    def _live(self, key: ParentKey) -> LiveObject | None:
+        return self._operator.folders[key.folder].find(key.namespace, key.name)
 
     async def reconcile_again(self, explored: ExploredParent) -> str:
         """Reconcile a settled parent as after a change of it. Returns what changed, '' for nothing."""
-        explored.again.clear()
-        self._parents.reconcile_again(explored.key)
-        await self.until_quiet(explored, explored.reconciles + 1)
-        return "; ".join(f"{identity} was {result}" for identity, result in sorted(explored.again.items()))
+        explored.writes.clear()
+        await self._reconcile_now(explored)
+        await self.until_quiet(explored)
+        return ", ".join(map(str, explored.writes))
 
-    async def until_quiet(self, explored: ExploredParent, reconciles: int = 0, unready: float = UNREADY_QUIET) -> bool:
-        """Wait until a parent is settled, after at least `reconciles` reconciles. False if it changes without end.
-        `unready` is how long a parent that is not ready must be quiet.
+    async def _reconcile_now(self, explored: ExploredParent) -> None:
+        before = explored.reconciles
+        self._operator.queue.add(explored.key, Cause.PARENT)
+        async with asyncio.timeout(LONGEST):
+            while explored.reconciles == before:
+                explored.event.clear()
+                await explored.event.wait()
+
+    async def until_quiet(self, explored: ExploredParent, unready: float = UNREADY_QUIET) -> None:
+        """Wait until a parent is settled, or changes without end. `unready` is how long one that is not ready must be
+        quiet.
         """
-        deadline = time.monotonic() + self.patience
+        deadline = time.monotonic() + LONGEST
         while (now := time.monotonic()) < deadline:
-            parent = self._parents.parents[explored.key]
-            done = parent.report is not None and explored.reconciles >= reconciles
-            done = done and not self._parents.is_queued(explored.key)
-            settled = parent.failed or (parent.ready and parent.report is not None and parent.report.complete)
-            quiet = QUIET if settled else unready
-            if done and now - explored.reconciled_at >= quiet:
-                return True
+            quiet = unready if self._phase(explored) is Phase.UNREADY else QUIET
+            if not self._is_queued(explored.key) and now - explored.reconciled_at >= quiet:
+                return
             explored.event.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(explored.event.wait(), min(quiet, UNREADY_QUIET) / 4)
-        return not any(map(_is_endless, explored.writes.values()))
-
-    async def state(self, explored: ExploredParent, subject: ExploredObject) -> Settled:
-        """The present state of a parent, and of its children."""
-        parent = self._parents.parents.get(explored.key)
-        if parent is None:
-            return Settled(phase=Phase.REFUSED, message="")
-        planned = await self._parents.planned(explored.key)
-        observed, rendered, secrets = planned.observed, planned.rendered, planned.secrets
-        steps = {step.identity: step for step in planned.plan.steps}
-        names = Names.of(parent.live, own_name=not subject.namespaced)
-        children = {}
-        for live in observed.children.own:
-            if not live.deleting:
-                children[live.identity] = child_state(live, fields_of_child(live.identity, steps, secrets), names)
-        report = parent.report
-        outcomes = report.outcomes if report is not None else ()
-        claimed = any(outcome.claimed_by_other for outcome in outcomes)
-        timed = rendered.changed_by_time or rendered.again_at is not None
-        return Settled(
-            phase=Phase.READY if parent.ready else Phase.FAILED if parent.failed else Phase.UNREADY,
-            message=names.text(parent.state),
-            children=tuple(children.values()),
-            identities={identity: child.name for identity, child in children.items()},
-            failed=frozenset(each.identity for each in outcomes if each.result is Result.FAILED),
-            rendered=frozenset(identity for identity, step in steps.items() if step.location is not None),
-            unnamed=unnamed_failures(report) if report is not None and parent.failed else (),
-            once_unready=_is_once_unready(report) if report is not None else False,
-            comparable=not (claimed or timed),
-            crash=explored.crash,
+        explored.endless = ", ".join(
+            f"{each} {count} times" for each, count in explored.writes.items() if count >= _ENDLESS
         )
 
-    def _reconciled(self, key: ParentKey, done: Reconciled) -> None:
-        explored = self._explored.get(key)
-        if explored is None:
-            return
-        explored.reconciled_at = time.monotonic()
-        explored.reconciles += 1
-        if done.error is not None and not isinstance(done.error, (ApiError, CredentialsError)):
-            explored.crash = crash_text(done.error, reads_secrets=done.state.secrets.read)
-        for outcome in done.report.outcomes if done.report is not None else ():
-            if outcome.result in _WRITES:
-                identity = outcome.identity
-                explored.writes[identity] = explored.writes.get(identity, 0) + 1
-                explored.again[identity] = outcome.result.value
-        explored.event.set()
+    def _is_queued(self, key: ParentKey) -> bool:
+        queue = self._operator.queue
+        return key in queue.processing() or any(item.key == key for item in queue.waiting())
 
-    # Removal.
+    def _phase(self, explored: ExploredParent) -> Phase:
+        live = self._live(explored.key)
+        if live is None or explored.report is None:
+            return Phase.UNREADY
+        document = explored.subject.document
+        applied = AppliedParent(key=explored.key, document=document, live=live, version="", report=explored.report)
+        ready = applied.ready and explored.report.complete
+        return Phase.READY if ready else Phase.FAILED if applied.failed else Phase.UNREADY
 
-    def remove_later(self, explored: ExploredParent) -> None:
-        """Delete a parent, those beside it, and its namespace, in the background."""
-        task = asyncio.create_task(self._remove(explored))
-        self._removals.add(task)
-        task.add_done_callback(self._removals.discard)
+    async def state(self, explored: ExploredParent) -> SettledParent:
+        """The present state of a parent, and of its children. Raises ApiError."""
+        live, report = self._live(explored.key), explored.report
+        if live is None or report is None:
+            return SettledParent(phase=Phase.REFUSED, message="")
+        if explored.crash:
+            return SettledParent(phase=Phase.FAILED, message=report.verdict.message, crash=explored.crash)
+        parents = self._operator.folders[explored.key.folder]
+        planned = await self._preview.plan(parents.parent(live), parents.state(live))
+        steps = {step.identity: step for step in planned.plan.steps}
+        own_name, phase = not explored.subject.namespaced, self._phase(explored)
+        manifests = {identity: step.manifest for identity, step in steps.items()}
+        children = {
+            child.identity: child_state(child, manifests.get(child.identity), live, own_name=own_name)
+            for child in planned.observed.children.own
+            if not child.deleting
+        }
+        rendered = planned.rendered
+        return SettledParent(
+            phase=phase,
+            message=f"{report.verdict.reason}: {report.verdict.message}",
+            children=children,
+            failed=frozenset(each.identity for each in report.outcomes if each.result is Result.FAILED),
+            rendered=frozenset(identity for identity, step in steps.items() if step.location is not None),
+            unnamed=unnamed_failures(report) if phase is Phase.FAILED else (),
+            once_unready=_is_once_unready(report),
+            comparable=not (
+                any(each.claimed_by_other for each in report.outcomes)
+                or rendered.changed_by_time
+                or rendered.again_at is not None
+            ),
+            crash=explored.crash,
+            endless=explored.endless,
+        )
 
-    async def _remove(self, explored: ExploredParent) -> None:
-        keys = [key for key, each in self._explored.items() if each.namespace == explored.namespace]
-        # In parallel, because one may wait for another one's deletion.
-        await asyncio.gather(*map(self._remove_parent, keys))
-        if explored.key.namespace:
-            try:
-                await self._namespaces.delete(explored.namespace)
-            except ApiError as error:
-                self.remains.append(f"Namespace {explored.namespace} ({error})")
-        for key in keys:
-            del self._explored[key]
-
-    async def _remove_parent(self, key: ParentKey) -> None:
-        live = self._parents.find(key)
-        if live is None:
-            return
-        resource = await self._mapper.resource_by_name(key.folder)
-        try:
-            await self._client.delete(resource, key.namespace, key.name, DeleteOptions(uid=live.uid))
-        except ApiError as error:
-            self.remains.append(f"{key} ({error})")
-            return
-        deadline = time.monotonic() + REMOVAL_SECONDS
-        while self._parents.find(key) is not None:
-            if time.monotonic() > deadline:
-                self.remains.append(str(key))
-                return
-            await asyncio.sleep(0.1)
-
-    async def close(self) -> None:
-        """Wait until everything is deleted. Raises ApiError."""
-        while self._removals:
-            await asyncio.gather(*self._removals)
-        await self._namespaces.close()
+    async def remove(self, explored: ExploredParent) -> None:
+        """Delete a parent or its namespace, without a wait. Raises ApiError."""
+        folder = explored.key.folder if not explored.subject.namespaced else "namespaces"
+        resource = await self._mapper.resource_by_name(folder)
+        live = await self._client.find(resource, explored.namespace)
+        if live is not None:
+            await self._client.delete(resource, "", explored.namespace, DeleteOptions(uid=live.uid))
+        self._explored.pop(explored.key)
 
 
 def _is_once_unready(report: Report) -> bool:
@@ -358,5 +298,10 @@ def _is_once_unready(report: Report) -> bool:
     )
 
 
-def _is_endless(writes: int) -> bool:
-    return writes >= _ENDLESS_WRITES
+@contextlib.asynccontextmanager
+async def explored_parents(client: Client, options: Options) -> AsyncIterator[ExploredParents]:
+    """The parents of an operator in this process. Raises ApiError and ParentError."""
+    async with operating(client, options) as running, DryRunClient(client.credentials) as planning:
+        operator = running.operator
+        await operator.started.wait()
+        yield ExploredParents(client, operator.mapper, operator, Preview(planning, operator.shared))

@@ -1,120 +1,54 @@
-"""Draws changes of a parent from its schema: valid ones, ones that the API server refuses, and ones that it accepts but
-that make a child invalid.
+"""The changes of a parent that its schema suggests: valid ones, ones that the API server refuses, and ones that it
+accepts but that may make a child invalid.
 
 Promises:
-- The same parent, schema and chance give the same change.
-- A number that a valid change draws is small: a change of `replicas` never starts a thousand pods.
-- A change of metadata changes only the labels and annotations that the schema declares.
-- Every change is an operation of a JSON patch (RFC 6902), as `kubectl patch --type=json` takes it.
+- The same parent and schema give the same changes in the same order.
+- No change starts many pods: numbers are small.
+- Of the metadata, only labels and annotations change that the schema declares.
+- Every risky value is valid by the schema of its field. Risky values depend only on the field's name, its type and its
+  present value, so that they exist for every CRD.
 """
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any, Protocol, TypeVar
+from enum import Enum, StrEnum
+from typing import Any, NamedTuple
 
 from ssa_operator.objects.json_schema import Schema
-from ssa_operator.objects.source_location import FieldPath, field_text
-from ssa_operator.schema.samples import TEXTS, Sampler, UnknownValueError, fits, smallest_number
+from ssa_operator.objects.source_location import FieldPath, with_value
+from ssa_operator.schema.samples import TEXTS, Sampler, UnknownValueError, fits, left_out, smallest_number
+from ssa_operator.schema.schema_validation import validate, validate_lists
 from ssa_operator.schema.string_formats import go_pattern
 from ssa_operator.schema.variants import SPECIAL
-from tests.exploration.risky_values import risky_values
 
-T = TypeVar("T")
 
-REMOVED = object()
-"""The value of a change that removes its field."""
+class Absent(Enum):
+    """The value of a change that removes its field."""
+
+    REMOVED = "left out"
+
+
+REMOVED = Absent.REMOVED
 
 SMALL = 10
-"""The largest number that is drawn, unless the schema's minimum or the present value is larger."""
+"""The largest number of a valid change, unless the schema's minimum or the present value is larger."""
 
 _NOT_CHANGED = frozenset({"apiVersion", "kind", "status"})
 """Fields of a parent that are no user's input."""
 
-_DEPTH_LIMIT = 8
+_DEPTH_LIMIT = 9
 
 _TEXTS = ("b", "other", SPECIAL)
 """Strings beside the samples. A template that prints values as text breaks at the last one."""
 
-_POSITION = re.compile("0|[1-9][0-9]{0,8}", re.ASCII)
-"""A position of a list in a JSON pointer."""
-
 _INVALID_TEXTS = ("", "!", "x" * 300)
 
 
-class Chance(Protocol):
-    """The source of draws; `random.Random` is one."""
-
-    def choice(self, seq: Sequence[T], /) -> T:
-        """One of these."""
-
-
-class PatchError(ValueError):
-    """A change that an object can't take, or a patch that no change stands for."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpecChange:
-    """One changed field of a parent."""
-
-    path: FieldPath
-    value: Any = REMOVED
-
-    def __str__(self) -> str:
-        if self.value is REMOVED:
-            return f"{field_text(self.path)} left out"
-        return f"{field_text(self.path)}: {_shown(self.value)}"
-
-    def data(self) -> dict[str, Any]:
-        """The operation of a JSON patch."""
-        pointer = "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in self.path)
-        if self.value is REMOVED:
-            return {"op": "remove", "path": pointer}
-        return {"op": "replace" if isinstance(self.path[-1], int) else "add", "path": pointer, "value": self.value}
-
-    @classmethod
-    def of(cls, data: Any) -> SpecChange:
-        """The change of an operation. Raises PatchError."""
-        known = isinstance(data, Mapping) and data.get("op") in ("add", "remove", "replace")
-        if not known or not str(data.get("path", "")).startswith("/"):
-            raise PatchError("a step needs op (add, replace or remove) and a path such as /spec/replicas")
-        if data["op"] != "remove" and "value" not in data:
-            raise PatchError(f"the step {data['op']} {data['path']} needs a value")
-        parts = [part.replace("~1", "/").replace("~0", "~") for part in str(data["path"])[1:].split("/")]
-        path = tuple(int(part) if _POSITION.fullmatch(part) else part for part in parts)
-        return cls(path=path, value=REMOVED if data["op"] == "remove" else data["value"])
-
-
-def _shown(value: Any) -> str:
-    text = repr(value) if isinstance(value, str) else str(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def changed(parent: Mapping[str, Any], change: SpecChange) -> dict[str, Any]:
-    """The parent with a changed field. Raises PatchError if the parent lacks the mapping or list around the field."""
-    found: dict[str, Any] = copy.deepcopy(dict(parent))
-    inner: Any = found
-    try:
-        for part in change.path[:-1]:
-            # A number may also be a key of a mapping: a JSON pointer doesn't say.
-            inner = inner[str(part) if isinstance(inner, dict) else part]
-        last: Any = change.path[-1]
-        last = str(last) if isinstance(inner, dict) else last
-        if change.value is REMOVED:
-            del inner[last]
-        else:
-            inner[last] = copy.deepcopy(change.value)
-    except (KeyError, IndexError, TypeError) as error:
-        raise PatchError(f"there is no {field_text(change.path)} to change") from error
-    return found
-
-
-class _ChangeKind(StrEnum):
-    """The intended kind of a drawn change."""
+class ChangeKind(StrEnum):
+    """What the API server is expected to do with a change."""
 
     VALID = "valid"
     RISKY = "risky"
@@ -123,75 +57,83 @@ class _ChangeKind(StrEnum):
     """The schema refuses it."""
 
 
-_DRAWN = (*[_ChangeKind.VALID] * 5, *[_ChangeKind.RISKY] * 3, *[_ChangeKind.INVALID] * 2)
-"""Of ten changes, how many are meant to be of a kind."""
+@dataclass(frozen=True, slots=True)
+class SpecChange:
+    """One changed field of a parent."""
+
+    path: FieldPath
+    value: Any = REMOVED
+
+    def applied_to(self, parent: Mapping[str, Any]) -> dict[str, Any]:
+        """The parent with the changed field."""
+        changed = left_out(parent, self.path) if self.value is REMOVED else with_value(parent, self.path, self.value)
+        return dict(changed)
 
 
-def draw_change(parent: Mapping[str, Any], schema: Schema, chance: Chance) -> SpecChange | None:
-    """A change of a parent, None if the schema declares no field that can change."""
-    fields = list(changeable_fields(parent, schema))
-    for kind in dict.fromkeys((chance.choice(_DRAWN), *_ChangeKind)):
-        options = [
-            (path, values)
-            for path, inner, before, required in fields
-            if (values := _candidates(path, inner, before, required=required, kind=kind))
-        ]
-        if options:
-            path, values = chance.choice(options)
-            return SpecChange(path=path, value=chance.choice(values))
-    return None
+class Field(NamedTuple):
+    """A field that exists, or that can be added where it belongs."""
+
+    path: FieldPath
+    schema: Schema
+    before: Any
+    """The present value, None without one."""
+    required: bool
 
 
-def changeable_fields(parent: Mapping[str, Any], schema: Schema) -> Iterator[tuple[FieldPath, Schema, Any, bool]]:
-    """The fields that a user changes, as `_fields` gives them."""
+def changes(parent: Mapping[str, Any], schema: Schema, kind: ChangeKind) -> list[SpecChange]:
+    """The changes of a kind."""
+    return [
+        SpecChange(field.path, value)
+        for field in changeable_fields(parent, schema)
+        for value in _new_values(field, kind)
+        if type(value) is not type(field.before) or value != field.before
+    ]
+
+
+def changeable_fields(parent: Mapping[str, Any], schema: Schema) -> Iterator[Field]:
+    """The fields that a user changes."""
     for name, inner in (schema.get("properties") or {}).items():
         if name in _NOT_CHANGED:
             continue
         if name != "metadata" and (inner.get("type") != "object" or inner.get("additionalProperties")):
-            yield (name,), inner, parent.get(name), name in (schema.get("required") or ())
-        for field in _fields(inner, (name,), parent.get(name), 0):
-            if name != "metadata" or field[0][1:-1] in (("labels",), ("annotations",)):
+            yield Field((name,), inner, parent.get(name), name in (schema.get("required") or ()))
+        for field in _fields(inner, (name,), parent.get(name)):
+            if name != "metadata" or field.path[1:-1] in (("labels",), ("annotations",)):
                 yield field
 
 
-def _candidates(path: FieldPath, schema: Schema, before: Any, *, required: bool, kind: _ChangeKind) -> list[Any]:
-    """The values that a field can have instead of the present one; REMOVED if it can be left out."""
-    match kind:
-        case _ChangeKind.VALID:
-            found = [value for value in _valid_values(schema, before) if _differs(value, before)]
-        case _ChangeKind.RISKY:
-            name = next((part for part in reversed(path) if isinstance(part, str)), "")
-            return list(risky_values(name, schema, before))
-        case _ChangeKind.INVALID:
-            found = [value for value in _invalid_values(schema) if _differs(value, before)]
-    if before is not None and required is (kind is _ChangeKind.INVALID):
-        found.append(REMOVED)
-    return found
-
-
-def _differs(value: Any, before: Any) -> bool:
-    return type(value) is not type(before) or value != before
-
-
-def _fields(schema: Schema, path: FieldPath, value: Any, depth: int) -> Iterator[tuple[FieldPath, Schema, Any, bool]]:
-    """The fields below one that exist or can be added: path, schema, present value, and whether it is required."""
-    if depth > _DEPTH_LIMIT:
+def _fields(schema: Schema, path: FieldPath, value: Any) -> Iterator[Field]:
+    """The fields below one that exist or can be added."""
+    if len(path) > _DEPTH_LIMIT:
         return
+    below: list[Field] = []
     if isinstance(value, Mapping):
-        required = schema.get("required") or ()
-        for name, inner in (schema.get("properties") or {}).items():
-            yield (*path, name), inner, value.get(name), name in required
-            yield from _fields(inner, (*path, name), value.get(name), depth + 1)
-        additional = schema.get("additionalProperties")
-        if not isinstance(additional, Mapping):
-            return
-        for name in sorted(value.keys() - (schema.get("properties") or {}).keys()):
-            yield (*path, name), additional, value[name], False
-            yield from _fields(additional, (*path, name), value[name], depth + 1)
+        declared, required = schema.get("properties") or {}, schema.get("required") or ()
+        below += [Field((*path, name), inner, value.get(name), name in required) for name, inner in declared.items()]
+        if isinstance(additional := schema.get("additionalProperties"), Mapping):
+            more = sorted(value.keys() - declared.keys())
+            below += [Field((*path, name), additional, value[name], required=False) for name in more]
     elif isinstance(value, list) and isinstance(items := schema.get("items"), Mapping):
-        for at, item in enumerate(value):
-            yield (*path, at), items, item, True
-            yield from _fields(items, (*path, at), item, depth + 1)
+        below += [Field((*path, at), items, item, required=True) for at, item in enumerate(value)]
+    for field in below:
+        yield field
+        yield from _fields(field.schema, field.path, field.before)
+
+
+def _new_values(field: Field, kind: ChangeKind) -> Iterator[Any]:
+    """The values that a field can have instead of the present one."""
+    if field.before is not None and kind is not ChangeKind.RISKY and field.required is (kind is ChangeKind.INVALID):
+        yield REMOVED
+    match kind:
+        case ChangeKind.VALID:
+            yield from _valid_values(field.schema, field.before)
+        case ChangeKind.RISKY:
+            yield from risky_values(next(part for part in reversed(field.path) if isinstance(part, str)), field)
+        case ChangeKind.INVALID:
+            yield from _invalid_values(field.schema)
+
+
+# Valid values.
 
 
 def _valid_values(schema: Schema, before: Any) -> Iterator[Any]:
@@ -219,7 +161,7 @@ def _numbers(schema: Schema, before: Any) -> Iterator[Any]:
     low = smallest_number(schema)
     high = schema.get("maximum", low + SMALL) - bool(schema.get("exclusiveMaximum"))
     near = (before - 1, before + 1) if isinstance(before, (int, float)) else ()
-    # A maximum is drawn where it is small, too: it may be that of replicas.
+    # A maximum counts where it is small, too: it may be that of replicas.
     options = (low, low + 1, low + 2, *near, *((high,) if high <= SMALL else ()), schema.get("default"))
     limit = max(low, SMALL, before if isinstance(before, (int, float)) else 0)
     yield from dict.fromkeys(each for each in options if each is not None and low <= each <= min(high, limit))
@@ -228,14 +170,11 @@ def _numbers(schema: Schema, before: Any) -> Iterator[Any]:
 def _lists(schema: Schema, before: Any) -> Iterator[Any]:
     fewest, most = schema.get("minItems", 0), schema.get("maxItems", SMALL)
     present = before if isinstance(before, list) else []
-    items = schema.get("items") or {}
     if not fewest:
         yield []
     if len(present) > max(fewest, 1):
-        yield present[:-1]
-        yield present[1:]
-        yield present[::-1]
-    added = [*present, *_added_items(schema, items, present)]
+        yield from (present[:-1], present[1:], present[::-1])
+    added = [*present, *_added_items(schema, schema.get("items") or {}, present)]
     if len(present) < len(added) <= most:
         yield added
 
@@ -256,8 +195,7 @@ def _added_items(schema: Schema, items: Schema, present: Sequence[Any]) -> list[
                 return []
             item = {**item, key: free[0]}
     elif schema.get("x-kubernetes-list-type") == "set" and item in present:
-        free = [value for value in _valid_values(items, None) if value not in present]
-        return free[:1]
+        return [value for value in _valid_values(items, None) if value not in present][:1]
     return [item]
 
 
@@ -275,6 +213,9 @@ def _mappings(schema: Schema) -> Iterator[Any]:
         yield full
 
 
+# Invalid values.
+
+
 def _invalid_values(schema: Schema) -> Iterator[Any]:
     """Values that the schema refuses."""
     kind = schema.get("type")
@@ -282,10 +223,7 @@ def _invalid_values(schema: Schema) -> Iterator[Any]:
     if schema.get("enum"):
         yield "NotListed"
     if kind in ("integer", "number"):
-        if "minimum" in schema:
-            yield schema["minimum"] - 1
-        if "maximum" in schema:
-            yield schema["maximum"] + 1
+        yield from (schema[limit] + by for limit, by in (("minimum", -1), ("maximum", 1)) if limit in schema)
     if kind == "string" and not schema.get("enum"):
         yield from (text for text in _INVALID_TEXTS if not _allows(schema, text))
     if kind == "array" and schema.get("minItems"):
@@ -301,22 +239,76 @@ def _allows(schema: Schema, text: str) -> bool:
     return pattern is None or pattern.search(text) is not None
 
 
-def simpler(value: Any) -> Iterator[Any]:
-    """Simpler values of the same type, the simplest first."""
-    match value:
-        case bool():
-            return
-        case int() if value not in (0, 1):
-            yield from (0, 1) if value > 0 else (-1,)
-        case str() if len(value) > 1:
-            yield from ("a", value[: len(value) // 2], value[: len(value) - 1])
-        case list() if value:
-            yield []
-            if len(value) > 1:
-                yield from ([*value[:at], *value[at + 1 :]] for at in range(len(value)))
-            yield from ([*value[:at], each, *value[at + 1 :]] for at, old in enumerate(value) for each in simpler(old))
-        case dict() if value:
-            yield {}
-            if len(value) > 1:
-                yield from ({name: value[name] for name in value if name != left} for left in value)
-            yield from ({**value, name: each} for name, old in value.items() for each in simpler(old))
+# Risky values.
+
+_LABEL_LIMIT = 63
+_NAME_LIMIT = 253
+
+_NO_NAMES = ("Not A Name", "a_b", "-a", "x" * (_LABEL_LIMIT + 1), "x" * (_NAME_LIMIT + 1))
+"""Texts for a field whose name has no known meaning: none is a valid name of an object, and most are not valid label
+values.
+"""
+
+_RISKS: tuple[tuple[str, tuple[str | int, ...]], ...] = (
+    ("image", (" image",)),
+    ("port", (65_536, 70_000, "70000", "no-such-port-at-all", "1-")),
+    (
+        "capacity cpu disk limit memory quota request size storage",
+        ("1x", "-1Gi", "1 Gi", "1Ki", "1Gi", "2Gi", "1.5.5"),
+    ),
+    ("cron schedule", ("* * *", "61 * * * *", "@sometimes")),
+    ("domain host hostname ip url", ("-.example.com", "256.1.1.1", "*")),
+    ("directory mount path", ("a:b", "../a", "a", "/a/../b")),
+    ("policy protocol strategy type", ("Unknown", "NoSuchValue")),
+    ("cidr subnet", ("10.0.0.0", "10.0.0.0/99")),
+    ("key env variable", ("a=b", "1a", "a b")),
+    ("interval period second timeout", ("5", "5 parsecs", "-5s")),
+    ("percent surge unavailable", (101, "-1%", "150%", "5%%")),
+    ("gid group uid user", (2**31,)),
+    ("priority", (2_000_000_000,)),
+)
+"""What Kubernetes often refuses in fields whose names have one of these words."""
+
+_NUMBERS = (-1, 0)
+
+_WORD = re.compile(r"[A-Z]{1,64}(?![a-z])|[A-Z]?[a-z]+")
+
+_MAPPINGS: tuple[Mapping[str, str], ...] = (
+    {"a": "x" * (_LABEL_LIMIT + 1)},
+    {"a": "not a value!"},
+    {"not a key!": "b"},
+    {"x" * (_LABEL_LIMIT + 1): "b"},
+    {"a/b/c": "d"},
+)
+"""No labels, and often no keys of a ConfigMap either."""
+
+
+def risky_values(name: str, field: Field) -> Iterator[Any]:
+    """The risky values of a field with a name."""
+    schema = field.schema
+    for value in () if schema.get("enum") else _risky_values(name, schema, field.before):
+        if not validate(schema, value).errors and not validate_lists(schema, value):
+            yield value
+
+
+def _risky_values(name: str, schema: Schema, before: Any) -> Iterator[Any]:
+    words = {word.lower() for word in _WORD.findall(name)}
+    words |= {word.removesuffix("s") for word in words}
+    risks = [value for known, values in _RISKS if words & set(known.split()) for value in values]
+    numbers = [*(value for value in risks if isinstance(value, int)), *_NUMBERS]
+    texts = ["", *([value for value in risks if isinstance(value, str)] or _NO_NAMES)]
+    if schema.get("x-kubernetes-int-or-string"):
+        yield from (*numbers, *texts)
+        return
+    match schema.get("type"):
+        case "integer" | "number":
+            yield from numbers
+        case "string":
+            yield from texts
+        case "object" if isinstance(schema.get("additionalProperties"), Mapping):
+            present = before if isinstance(before, Mapping) else {}
+            yield from ({**present, **more} for more in _MAPPINGS)
+        case "array" if isinstance(before, list) and before:
+            yield [*before, before[0]]
+            if isinstance(before[0], Mapping) and "name" in before[0] and len(before[0]) > 1:
+                yield [*before, {"name": before[0]["name"]}]

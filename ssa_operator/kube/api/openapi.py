@@ -54,12 +54,6 @@ async def read_openapi(client: Client) -> tuple[str, list[dict[str, Any]]]:
     return version, [document for document in documents if document is not None]
 
 
-async def read_group_version(client: Client, api_version: str) -> dict[str, Any]:
-    """The document of one group version (apps/v1, or v1). Raises ApiError."""
-    path = f"apis/{api_version}" if "/" in api_version else f"api/{api_version}"
-    return await client.read(calls.raw_get(f"{_ROOT}/{path}"), dict[str, Any])
-
-
 _GROUP_VERSION = 2
 """Slashes in the path of a group version, apis/apps/v1."""
 

@@ -37,7 +37,7 @@ from ssa_operator.objects.manifest import group_kind
 from ssa_operator.objects.render_result import Document
 from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator_options import Options
-from ssa_operator.operator.preview import Planned, Preview
+from ssa_operator.operator.preview import Preview
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.connection import Target, connect
 from ssa_operator.operator.process.streams import CommandError, OutputFormat
@@ -154,8 +154,6 @@ class FileParents:
         self._changed = asyncio.Event()
         self.parents: dict[ParentKey, AppliedParent] = {}
         self._listened: set[Parents] = set()
-        self.on_reconciled: Callable[[ParentKey, Reconciled], None] = lambda _key, _done: None
-        """Called after each reconcile of an applied version."""
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -214,27 +212,6 @@ class FileParents:
         applied = await apply_parent(self._client, parents.served.resource, document.body, namespace, dry_run=dry_run)
         return applied.live
 
-    def is_queued(self, key: ParentKey) -> bool:
-        """Whether a reconcile of the parent runs, or is due now."""
-        return key in self._queue.processing() or any(item.key == key for item in self._queue.waiting())
-
-    def reconcile_again(self, key: ParentKey) -> None:
-        """Let the workers reconcile a parent as after a change of it: every manifest is applied."""
-        self._queue.add(key, Cause.PARENT)
-
-    def find(self, key: ParentKey) -> LiveObject | None:
-        """The informer's parent, None without one."""
-        parents = self._shared.controllers.folders.get(key.folder)
-        return None if parents is None else parents.find(key.namespace, key.name)
-
-    async def planned(self, key: ParentKey) -> Planned:
-        """What the next reconcile of a parent would do. Raises ParentError if it is gone."""
-        live = self.find(key)
-        if live is None:
-            raise ParentError(f"{key} is gone")
-        parents = self._shared.controllers.folders[key.folder]
-        return await self._preview.plan(parents.parent(live), parents.state(live))
-
     async def _remember_render(self, parents: Parents, live: LiveObject) -> None:
         """Remember what the templates render for the parent before the file is applied, so that changes by the file do
         not count as changes of the templates.
@@ -282,7 +259,6 @@ class FileParents:
         found.error = redacted_error(done.error, done.state.secrets) if done.error is not None else ""
         found.report = done.report or found.report
         self._changed.set()
-        self.on_reconciled(key, done)
 
 
 def _is_denied_only(report: Report) -> bool:

@@ -17,7 +17,7 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError, read_error_status
 from ssa_operator.kube.api.leases import LeaseAccess
-from ssa_operator.kube.api.openapi import read_group_version, read_openapi, read_version
+from ssa_operator.kube.api.openapi import read_openapi, read_version
 from ssa_operator.kube.api.request import DeleteOptions, Scope
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector
@@ -70,7 +70,6 @@ CALLS: dict[str, Callable[[Client], Awaitable[object]]] = {
     "discovery": lambda client: RESTMapper(client, StillClock()).resource(KIND),
     "version": read_version,
     "OpenAPI": read_openapi,
-    "OpenAPI of a group": lambda client: read_group_version(client, "apps/v1"),
     "review": lambda client: is_allowed(client, REVIEWED, None),
     "token review": lambda client: authenticate(client, "t"),
     "Lease": _lease,
