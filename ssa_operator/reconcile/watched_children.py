@@ -80,10 +80,11 @@ async def _recorded_kinds(reconcile: Reconcile) -> frozenset[GroupKind]:
     applied, folder_kinds, live = reconcile.records.applied, reconcile.cluster.folder_kinds, reconcile.parent.live
     recorded = frozenset() if applied is None else applied.kinds
     inherited: frozenset[GroupKind] | None = frozenset()
-    if folder_kinds is not None and (applied is None or applied.incomplete):
-        inherited = await folder_kinds.inherited(reconcile.parent.folder.name, live.metadata.creation_timestamp)
-    unknown = inherited is None or (folder_kinds is None and applied is not None and applied.incomplete)
-    reconcile.state = replace(reconcile.state, kinds_unknown=unknown)
+    if applied is None or applied.incomplete:
+        inherited = None  # `ssa-operator apply` reads no record of the folder
+        if folder_kinds is not None:
+            inherited = await folder_kinds.inherited(reconcile.parent.folder.name, live.metadata.creation_timestamp)
+    reconcile.state = replace(reconcile.state, kinds_unknown=inherited is None)
     return recorded | (inherited or frozenset())
 
 

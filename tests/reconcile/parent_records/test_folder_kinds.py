@@ -18,6 +18,7 @@ from ssa_operator.kube.api.transport import Response
 from ssa_operator.operator.operator import Operator
 from ssa_operator.reconcile.parent_records import folder_kinds
 from ssa_operator.reconcile.parent_records.rules import APPLIED_ANNOTATION, FOLDER_KINDS
+from tests.cli.change.test_apply import apply
 from tests.operator.harness import (
     ECHOES,
     Desk,
@@ -88,6 +89,21 @@ async def test_a_kind_that_an_operator_applied_before_it_died_is_pruned_by_the_t
         await desk.read(MAPS, "web-once")
         parent = await desk.ready(ECHOES, "web")
         assert "removed" not in str(parent["status"]["conditions"])
+
+
+async def test_kinds_that_an_operator_recorded_before_it_died_are_still_known_after_an_apply_of_the_command(
+    desk: Desk, operate: Operate, cluster: Cluster, options: MakeOptions, templates: Path
+) -> None:
+    only(templates, plain=PLAIN, more=SECRET)
+    async with dying(cluster, options, templates) as died:
+        await desk.apply(echo("web"))
+        await died.wait()
+    assert await desk.find(SECRETS, "web-more") is not None
+    only(templates, plain=PLAIN)
+    assert (await apply(desk, templates, echo("web")))[0] == 0
+    async with operate(templates=templates):
+        await desk.gone(SECRETS, "web-more")
+        await desk.until(ECHOES, "web", lambda body: "*" not in body["metadata"]["annotations"][APPLIED_ANNOTATION])
 
 
 async def test_a_parent_that_gets_its_first_other_record_has_all_of_them_as_annotations(
