@@ -7,8 +7,7 @@ Promises:
 - A rollout stops at parents that were Ready and are not any more.
 - An operator that is killed at any moment goes on where it was.
 
-`rules.py` decides the waves, `memory.py` is what the process remembers between two decisions, `revisions.py` are
-revisions as objects of the API server, `requests.py` reads and writes these, `members.py` sees a parent as the rules
-do, `windows.py` says when waves may begin, `folder_rollout.py` follows the rollout of one folder, and `driver.py` those
-of all running folders.
+`rules.py` decides the waves, `revisions.py` are revisions as objects of the API server, `requests.py` reads and writes
+these, `members.py` sees a parent as the rules do, `windows.py` says when waves may begin, `folder_rollout.py` follows
+the rollout of one folder, and `driver.py` those of all running folders.
 """

@@ -41,7 +41,6 @@ from ssa_operator.objects.rollout_settings import RolloutSettings
 from ssa_operator.objects.scalars import timestamp
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.rollouts.members import reconciled_member, recorded_member, stored_member
-from ssa_operator.operator.rollouts.memory import NO_PROGRESS, Progress
 from ssa_operator.operator.rollouts.requests import Change, RevisionStore, RolloutUnavailableError
 from ssa_operator.operator.rollouts.revisions import (
     RevisionError,
@@ -51,8 +50,10 @@ from ssa_operator.operator.rollouts.revisions import (
     state_name,
 )
 from ssa_operator.operator.rollouts.rules import (
+    NO_PROGRESS,
     UNSTORED,
     Member,
+    Progress,
     State,
     awaited,
     begins,
@@ -145,10 +146,8 @@ class FolderRollout:
     """The set that was loaded first. New parents get it until a state is stored."""
     state: State | None = None
     """The state by which parents are reconciled, None until one is stored."""
-    live: LiveObject | None = None
-    """The object that holds it, None where it is gone."""
     seen: LiveObject | None = None
-    """What the watch showed last."""
+    """The object that holds it, as the watch showed it last; None where it is gone."""
     compiled: dict[str, Folder] = field(default_factory=dict)
     """The revisions that parents run or get. One that can't be read has no templates, and says why."""
     wanted: set[str] = field(default_factory=set)
@@ -305,15 +304,15 @@ class FolderRollout:
         state that is gone follows from what this process knows, or from what the parents run and what is stored.
         """
         folder, state = self.newest, self.state
-        is_stored = state is not None and self.live is not None and state == self._loaded(state)
-        if is_stored or folder.inputs is None:
+        stored = read_state(self.seen) if self.seen is not None else None
+        if folder.inputs is None or (stored is not None and stored == self._loaded(stored)):
             return
         members = await self._members(parents)
         used = {member.runs for member in members} | (state.revisions if state is not None else set())
         inputs = {each.revision: each.inputs for each in self.compiled.values() if each.inputs is not None}
         kept = {revision: inputs[revision] for revision in sorted(used & inputs.keys())}
-        stored = await self.process.store.store(self.name, folder.revision, folder.inputs, used, kept)
-        succeeded = [each for each in stored if each.result is not None and each.result.result == "Succeeded"]
+        revisions = await self.process.store.store(self.name, folder.revision, folder.inputs, used, kept)
+        succeeded = [each for each in revisions if each.result is not None and each.result.result == "Succeeded"]
         successes = [each.revision for each in sorted(succeeded, key=lambda each: each.number, reverse=True)]
         runs = {member.runs for member in members} - {"", NO_REVISION, folder.revision}
         if state is None:
@@ -425,10 +424,10 @@ class FolderRollout:
         state = read_state(live) if live is not None else None
         if live is None or state is None:
             log.warning("%s: the state of its rollouts is gone or can't be read; it is made again", self.name)
-            self.live, self.seen = None, live
+            self.seen = live
             return
         await self._read(state.revisions - self.compiled.keys())
-        before, self.state, self.live, self.seen = self.state, state, live, live
+        before, self.state, self.seen = self.state, state, live
         said, self.unstored = self.unstored, state.unstored
         used = set(state.revisions)
         async for each in _slices(self.parents or ()):

@@ -30,7 +30,7 @@ import hashlib
 import math
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from msgspec import Struct, field
@@ -39,7 +39,6 @@ from msgspec.structs import replace
 from ssa_operator.objects.label_selectors import selects
 from ssa_operator.objects.messages import counted
 from ssa_operator.objects.rollout_settings import Canary, RolloutSettings
-from ssa_operator.operator.rollouts.memory import NO_PROGRESS, Progress, observed
 from ssa_operator.reconcile.parent_records.rules import NO_REVISION
 
 SUCCESSES = 10
@@ -166,6 +165,20 @@ class State(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel
     def revisions(self) -> frozenset[str]:
         """The revisions that most parents run or get."""
         return frozenset({self.target, self.succeeded, *self.superseded})
+
+
+class Progress(Struct, frozen=True, kw_only=True):
+    """How long the parents of a rollout have been Ready, or not, by the process's monotonic clock in seconds. If a
+    process loses it, a wave has to be Ready for the whole time once more.
+    """
+
+    unready_since: Mapping[str, float] = field(default_factory=dict)
+    """Since when each parent that was reached is not Ready at the new revision, by its place in the order."""
+    ready_since: float | None = None
+    """Since when all others are Ready, None while they are not."""
+
+
+NO_PROGRESS = Progress()
 
 
 class Decision(Struct, frozen=True, kw_only=True):
@@ -361,11 +374,11 @@ def _judge(
         if (_counts(state, member) and not _is_proof(state, member))
         or (_has(state.wave, member.place) and member.revision != state.revision)
     ]
-    progress = observed(progress, (member.place for member in missed), now)
+    since = {member.place: progress.unready_since.get(member.place, now) for member in missed}
     deadline = unready_deadline(settings.settle)
     failed, due = [], []
     for member in missed:
-        until = progress.unready_since[member.place] + deadline
+        until = since[member.place] + deadline
         stalled = member.stalled and member.revision == state.revision
         if _counts(state, member) and (stalled or now >= until):
             failed.append(member)
@@ -377,6 +390,7 @@ def _judge(
         state = replace(state, stopped=why, failed=places)
     proven = {member.place for member in reached if _is_proof(state, member)}
     stopped = bool(state.stopped) and not proven.issuperset(state.failed)
+    progress = replace(progress, unready_since=since)
     return _Judged(state, progress, stopped or bool(due), min(due, default=None))
 
 

@@ -7,13 +7,11 @@ Promises:
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from ssa_operator.objects.rollout_settings import Window
-
-MINUTE = 60.0
 
 NEVER = "never"
 """When a window opens whose schedule names no day, such as 31 February."""
@@ -24,45 +22,35 @@ _DAYS = 366 * 8 + 1
 
 def is_open(window: Window, now: float) -> bool:
     """Whether a wave may begin at a moment, in seconds since the epoch."""
-    minute = int(now // MINUTE)
-    return any(_opens(window, minute - back) for back in range(_minutes_back(window, now) + 1))
+    day, last = _day(window, now - window.duration), _day(window, now)
+    days = (day + timedelta(days=after) for after in range((last - day).days + 1))
+    return any(opens <= now < opens + window.duration for day in days for opens in _openings(window, day))
 
 
 def next_opening(window: Window, now: float) -> str:
     """When a closed window opens, in its time zone; '' while it is open."""
-    return "" if is_open(window, now) else _next_opening(window, int(now // MINUTE))
-
-
-@lru_cache
-def _next_opening(window: Window, minute: int) -> str:
-    zone = ZoneInfo(window.time_zone)
-    minutes, hours, *_ = window.schedule
-    today = datetime.fromtimestamp(minute * MINUTE, zone).date()
-    for day in (today + timedelta(days=ahead) for ahead in range(_DAYS)):
-        if not _suits(window, day):
-            continue
-        starts = (time(hour, at, fold=fold) for hour in hours for at in minutes for fold in (0, 1))
-        moments = (datetime.combine(day, start, zone).timestamp() // MINUTE for start in starts)
-        later = (int(moment) for moment in moments if moment > minute and _opens(window, int(moment)))
-        if (first := min(later, default=None)) is not None:
-            return datetime.fromtimestamp(first * MINUTE, zone).isoformat(timespec="minutes")
+    if is_open(window, now):
+        return ""
+    today = _day(window, now)
+    for ahead in range(_DAYS):
+        if later := [each for each in _openings(window, today + timedelta(days=ahead)) if each > now]:
+            return datetime.fromtimestamp(min(later), ZoneInfo(window.time_zone)).isoformat(timespec="minutes")
     return NEVER
 
 
-def _minutes_back(window: Window, now: float) -> int:
-    """How many minutes ago it may have opened to be open still."""
-    return int((window.duration - now % MINUTE - 1e-6) // MINUTE)
+def _day(window: Window, moment: float) -> date:
+    return datetime.fromtimestamp(moment, ZoneInfo(window.time_zone)).date()
 
 
-@lru_cache(maxsize=20_000)
-def _opens(window: Window, minute: int) -> bool:
-    found = datetime.fromtimestamp(minute * MINUTE, UTC).astimezone(ZoneInfo(window.time_zone))
-    minutes, hours, *_ = window.schedule
-    return found.minute in minutes and found.hour in hours and _suits(window, found)
-
-
-def _suits(window: Window, found: date) -> bool:
-    """Whether the schedule names a day."""
-    _, _, days, months, weekdays = window.schedule
-    day, weekday = found.day in days, found.isoweekday() % 7 in weekdays
-    return found.month in months and ((day or weekday) if window.either_day else (day and weekday))
+@lru_cache(maxsize=2 * _DAYS)
+def _openings(window: Window, day: date) -> tuple[float, ...]:
+    """The moments of a day at which it opens, in seconds since the epoch."""
+    minutes, hours, days, months, weekdays = window.schedule
+    suits = (day.day in days, day.isoweekday() % 7 in weekdays)
+    if day.month not in months or not (any if window.either_day else all)(suits):
+        return ()
+    zone = ZoneInfo(window.time_zone)
+    times = (time(hour, minute, fold=fold) for hour in hours for minute in minutes for fold in (0, 1))
+    starts = (datetime.combine(day, each, zone) for each in times)
+    # A time that is skipped is another one, seen from its moment.
+    return tuple(each.timestamp() for each in starts if datetime.fromtimestamp(each.timestamp(), zone) == each)

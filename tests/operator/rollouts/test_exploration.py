@@ -16,9 +16,10 @@ import pytest
 from msgspec.structs import replace
 
 from ssa_operator.objects.rollout_settings import Batch, RolloutSettings
-from ssa_operator.operator.rollouts.memory import NO_PROGRESS, Progress
 from ssa_operator.operator.rollouts.rules import (
+    NO_PROGRESS,
     Member,
+    Progress,
     RefusedError,
     State,
     begins,

@@ -11,10 +11,11 @@ from msgspec import json
 from msgspec.structs import replace
 
 from ssa_operator.objects.rollout_settings import Batch, Canary, RolloutSettings
-from ssa_operator.operator.rollouts.memory import NO_PROGRESS, Progress
 from ssa_operator.operator.rollouts.rules import (
+    NO_PROGRESS,
     Decision,
     Member,
+    Progress,
     State,
     decide,
     first_state,
