@@ -103,9 +103,9 @@ def _judged(body: Body, now: float, reports_status: bool, ready_when: Predicate 
     observed = status.get("observedGeneration")
     if isinstance(observed, int) and observed != metadata.get("generation", observed):
         return "status.observedGeneration", _in_progress(_OUTDATED)
-    if status and (reconciling := _condition(body, "Reconciling")) and reconciling.get("status") == "True":
+    if status and (reconciling := condition_of(body, "Reconciling")) and reconciling.get("status") == "True":
         return "its condition Reconciling", _in_progress(_condition_text(reconciling))
-    if status and (stalled := _condition(body, "Stalled")) and stalled.get("status") == "True":
+    if status and (stalled := condition_of(body, "Stalled")) and stalled.get("status") == "True":
         return "its condition Stalled", _failed(_condition_text(stalled))
     if reports_status and not status:
         return "its first status", _without_status(metadata, now)
@@ -115,7 +115,7 @@ def _judged(body: Body, now: float, reports_status: bool, ready_when: Predicate 
     rule = RULES.get(kind)
     if rule is not None:
         return _RULE_NAMES[kind], rule(body, now)
-    ready = _condition(body, "Ready")
+    ready = condition_of(body, "Ready")
     return ("it exists" if ready is None else "its condition Ready"), _ready_condition(ready)
 
 
@@ -148,7 +148,7 @@ def _without_status(metadata: Body, now: float) -> Readiness:
 
 def _is_outdated(body: Body) -> bool:
     """Whether the status isn't about the object's present generation."""
-    ready, generation = _condition(body, "Ready") or {}, body.get("metadata", {}).get("generation", 0)
+    ready, generation = condition_of(body, "Ready") or {}, body.get("metadata", {}).get("generation", 0)
     observed = ready.get("observedGeneration")
     # "if .metadata.generation is currently 12, but the .status.conditions[x].observedGeneration is 9, the condition is
     # out of date" (metav1.Condition)
@@ -162,7 +162,7 @@ def _ready_condition(ready: Mapping[str, Any] | None) -> Readiness:
 
 
 def _deployment(body: Body, _now: float) -> Readiness:
-    progressing = _condition(body, "Progressing")
+    progressing = condition_of(body, "Progressing")
     if progressing and progressing.get("reason") == "ProgressDeadlineExceeded":
         return _failed(_condition_text(progressing))
     found = _deployment_counts(body)
@@ -172,7 +172,7 @@ def _deployment(body: Body, _now: float) -> Readiness:
 
 
 def _deployment_counts(body: Body) -> Readiness:
-    failure = _condition(body, "ReplicaFailure")
+    failure = condition_of(body, "ReplicaFailure")
     status, wanted = _status(body), _spec(body).get("replicas", 1)
     if "observedGeneration" not in status:
         return _in_progress("its controller has not observed it")
@@ -193,7 +193,7 @@ def _deployment_counts(body: Body) -> Readiness:
 
 def _replica_set(body: Body, _now: float) -> Readiness:
     status, wanted = _status(body), _spec(body).get("replicas", 1)
-    failure = _condition(body, "ReplicaFailure")
+    failure = condition_of(body, "ReplicaFailure")
     if failure and failure.get("status") == "True":
         return _in_progress(_condition_text(failure))
     if "observedGeneration" not in status:
@@ -251,7 +251,7 @@ def _job(body: Body, _now: float) -> Readiness:
     result.
     """
     for kind, state in (("Failed", ReadinessState.FAILED), ("Complete", ReadinessState.CURRENT)):
-        condition = _condition(body, kind)
+        condition = condition_of(body, kind)
         if condition and condition.get("status") == "True":
             return Readiness(state, _condition_text(condition) if state is ReadinessState.FAILED else "")
     if _spec(body).get("suspend"):
@@ -279,10 +279,10 @@ def _pod(body: Body, now: float) -> Readiness:
             return _failed(
                 f"container {container.get('name')}: {waiting['reason']}: {waiting.get('message', '')}".rstrip(": ")
             )
-    ready = _condition(body, "Ready")
+    ready = condition_of(body, "Ready")
     if ready and ready.get("status") == "True":
         return CURRENT
-    scheduled = _condition(body, "PodScheduled")
+    scheduled = condition_of(body, "PodScheduled")
     if scheduled and scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable":
         deadline = _seconds(scheduled.get("lastTransitionTime")) + UNSCHEDULABLE_GRACE
         if now >= deadline:
@@ -322,10 +322,10 @@ def _namespace(body: Body, _now: float) -> Readiness:
 
 
 def _custom_resource_definition(body: Body, _now: float) -> Readiness:
-    accepted = _condition(body, "NamesAccepted")
+    accepted = condition_of(body, "NamesAccepted")
     if accepted and accepted.get("status") == "False":
         return _failed(_condition_text(accepted))
-    established = _condition(body, "Established")
+    established = condition_of(body, "Established")
     if established and established.get("status") == "True":
         return CURRENT
     return _in_progress(_condition_text(established) if established else "is not established yet")
@@ -336,7 +336,7 @@ def _pod_disruption_budget(body: Body, _now: float) -> Readiness:
 
 
 def _api_service(body: Body, _now: float) -> Readiness:
-    available = _condition(body, "Available")
+    available = condition_of(body, "Available")
     if available and available.get("status") == "True":
         return CURRENT
     return _in_progress(_condition_text(available) if available else "is not available yet")
@@ -378,14 +378,15 @@ def _status(body: Body) -> Mapping[str, Any]:
     return status if isinstance(status, (dict, Mapping)) else {}
 
 
-def _condition(body: Body, kind: str) -> Mapping[str, Any] | None:
+def conditions_of(body: Body) -> list[Mapping[str, Any]]:
+    """The conditions of an object. Other values in `status.conditions` are ignored."""
     conditions = _status(body).get("conditions")
-    if not isinstance(conditions, list):
-        return None
-    for condition in conditions:
-        if isinstance(condition, Mapping) and condition.get("type") == kind:
-            return condition
-    return None
+    return [each for each in conditions if isinstance(each, Mapping)] if isinstance(conditions, list) else []
+
+
+def condition_of(body: Body, kind: str) -> Mapping[str, Any] | None:
+    """The condition of a type, None without one."""
+    return next((each for each in conditions_of(body) if each.get("type") == kind), None)
 
 
 def _condition_text(condition: Mapping[str, Any]) -> str:

@@ -32,7 +32,7 @@ from ssa_operator.objects.field_attribution import Attribution
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import visible_line
-from ssa_operator.objects.readiness import readiness, rule_of
+from ssa_operator.objects.readiness import conditions_of, readiness, rule_of
 from ssa_operator.objects.secret_fields import HIDDEN
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.operator.preview import Planned, Preview
@@ -49,7 +49,6 @@ from ssa_operator.tools.owners import owner_chain, read
 from ssa_operator.tools.plan.changes import changes_data, parent_changes
 from ssa_operator.tools.plan.previews import NamedParent
 from ssa_operator.tools.tree.object_history import ObjectEvent
-from ssa_operator.tools.tree.tree_view import conditions_of
 from ssa_operator.web.parent_page import MayGet, is_looked_up, key_of, node_key, owner_of
 
 CORE_EVENTS = Resource(group="", version="v1", kind="Event", plural="events", namespaced=True)
@@ -120,7 +119,7 @@ def _conditions(live: LiveObject, *, hidden: bool) -> list[dict[str, str]]:
             for part in _TEXTS
             if isinstance(each.get(part), str) and each[part]
         }
-        for each in conditions_of(live)
+        for each in conditions_of(live.body)
     ]
 
 

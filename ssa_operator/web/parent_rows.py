@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from ssa_operator.objects.label_selectors import label_selector, selects
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.readiness import ReadinessState
+from ssa_operator.objects.readiness import ReadinessState, conditions_of
 from ssa_operator.reconcile.parent_state import Parents, ParentState
 from ssa_operator.reconcile.status.previous_status import reported_children
 from ssa_operator.tools.tree.tree_view import (
@@ -33,7 +33,6 @@ from ssa_operator.tools.tree.tree_view import (
     UNKNOWN,
     WORKING,
     condition,
-    conditions_of,
     entry,
     group_of,
     has_conflict,
@@ -105,7 +104,7 @@ def data_of(live: LiveObject, reported: Mapping[str, Any]) -> dict[str, Any]:
     """A parent with its conditions and children: those of its status, or those of the operator's last report if its
     status has none.
     """
-    conditions, children = conditions_of(live), reported_children(live)
+    conditions, children = conditions_of(live.body), reported_children(live)
     if not any(each.get("type") == "Ready" for each in conditions):
         conditions = reported.get("conditions", conditions)
     return entry(

@@ -28,11 +28,11 @@ from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.field_set import changed_fields, path_text
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import HANDOVER_MANAGER, MANAGER, LiveObject
+from ssa_operator.objects.readiness import conditions_of
 from ssa_operator.operator.operator import Operator
 from ssa_operator.operator.workers import EndedReconcile
 from ssa_operator.reconcile.child import Child, Result
 from ssa_operator.reconcile.parent_records import rules as parent_records
-from ssa_operator.tools.tree.tree_view import conditions_of
 from ssa_operator.web.parent_page import key_of
 from ssa_operator.web.parent_rows import ParentRow
 
@@ -232,8 +232,8 @@ class TimelineRecording:
     def parent_changed(self, row: ParentRow, old: LiveObject, new: LiveObject) -> None:
         """A parent changed, by its user or by the operator's status."""
         key = ParentKey(row.folder, row.namespace, row.name)
-        before = {each.get("type"): each for each in conditions_of(old)}
-        for condition in conditions_of(new):
+        before = {each.get("type"): each for each in conditions_of(old.body)}
+        for condition in conditions_of(new.body):
             known = before.get(condition.get("type"), {})
             if any(known.get(part) != condition.get(part) for part in ("status", "reason")):
                 data = {part: _text(condition.get(part)) for part in ("type", "status", "reason")}

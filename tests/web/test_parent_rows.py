@@ -7,11 +7,12 @@ from typing import Any, cast
 
 from ssa_operator.kube.watch.cache import Cache, Listener
 from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.readiness import conditions_of
 from ssa_operator.reconcile.parent_state import Parents, ParentState
 from ssa_operator.reconcile.status.report import Report
 from ssa_operator.reconcile.status.status_history import StatusHistory
 from ssa_operator.reconcile.status.verdict import ReadyReason, Verdict
-from ssa_operator.tools.tree.tree_view import conditions_of, entry, urgency
+from ssa_operator.tools.tree.tree_view import entry, urgency
 from ssa_operator.web.parent_rows import Filter, ParentRow, ParentRows
 
 FOLDER = "echoes.example.com"
@@ -106,7 +107,7 @@ def test_rows_have_the_order_in_which_status_prints_parents() -> None:
         {**parent("f"), "status": {"resources": failed}},
     )
     entries = [
-        entry(live, {"conditions": conditions_of(live), "resources": live.body["status"].get("resources", [])})
+        entry(live, {"conditions": conditions_of(live.body), "resources": live.body["status"].get("resources", [])})
         for live in informer
     ]
     printed = [each["name"] for each in sorted(entries, key=urgency)]

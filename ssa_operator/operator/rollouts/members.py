@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.readiness import condition_of
 from ssa_operator.operator.rollouts.rules import Member
 from ssa_operator.reconcile.parent_records.rules import NO_REVISION, read_parent_records
 from ssa_operator.reconcile.parent_state import Parents
-from ssa_operator.reconcile.status.conditions import live_condition
 from ssa_operator.reconcile.suspension import is_suspended
 from ssa_operator.rendering.folder.loaded_folders import Folder
 
@@ -23,7 +23,7 @@ def reconciled_member(live: LiveObject, parents: Parents, compiled: Mapping[str,
     runs = compiled.get(member.runs)
     is_known = report is not None or bool(state.retries.error)
     if not is_known and parents.parent(live).shows_conditions:
-        is_known = live_condition(live, "Ready") is None  # a new parent, which is not Ready
+        is_known = condition_of(live.body, "Ready") is None  # a new parent, which is not Ready
     return replace(
         member,
         known=is_known,
@@ -36,7 +36,7 @@ def reconciled_member(live: LiveObject, parents: Parents, compiled: Mapping[str,
 
 def stored_member(live: LiveObject, folder: Folder | None) -> Member:
     """A parent as its status shows it; `folder` has the setting `suspendWhen`, without it the status says it."""
-    ready, stalled, suspended = (live_condition(live, each) for each in ("Ready", "Stalled", "Suspended"))
+    ready, stalled, suspended = (condition_of(live.body, each) for each in ("Ready", "Stalled", "Suspended"))
     status = live.body.get("status")
     reported = status if isinstance(status, Mapping) else {}
     current = reported.get("observedGeneration", live.metadata.generation) == live.metadata.generation

@@ -37,6 +37,7 @@ from msgspec import Struct
 from ssa_operator.objects.annotations import FINALIZER
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.readiness import conditions_of
 from ssa_operator.objects.scalars import seconds_of
 
 NAMESPACE = GroupKind("", "Namespace")
@@ -85,12 +86,10 @@ def deletion_messages(namespace: LiveObject) -> dict[str, str]:
     controller writes them
     (https://github.com/kubernetes/kubernetes/blob/master/pkg/controller/namespace/deletion/namespaced_resources_deleter.go).
     """
-    status = namespace.body.get("status")
-    conditions = status.get("conditions") if isinstance(status, dict) else None
     return {
         each["type"]: str(each.get("message", "")).rstrip(".")
-        for each in (conditions if isinstance(conditions, list) else ())
-        if isinstance(each, dict) and each.get("status") == "True" and isinstance(each.get("type"), str)
+        for each in conditions_of(namespace.body)
+        if each.get("status") == "True" and isinstance(each.get("type"), str)
     }
 
 

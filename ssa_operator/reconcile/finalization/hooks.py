@@ -20,7 +20,7 @@ from ssa_operator.kube.api.backoff import backoff, earliest
 from ssa_operator.objects.annotations import Reference
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.readiness import ReadinessState, readiness
+from ssa_operator.objects.readiness import ReadinessState, condition_of, readiness
 from ssa_operator.objects.render_result import Rendered
 from ssa_operator.objects.scalars import seconds_of
 from ssa_operator.reconcile.child import Action, Child
@@ -156,10 +156,5 @@ def is_failed_job(live: LiveObject, now: float) -> bool:
 
 def _failed_at(body: Mapping[str, object], now: float) -> float:
     """When a Job failed; `now` where its condition doesn't report it."""
-    status = body.get("status")
-    conditions = status.get("conditions") if isinstance(status, Mapping) else None
-    for condition in conditions if isinstance(conditions, list) else ():
-        if isinstance(condition, Mapping) and condition.get("type") == "Failed":
-            failed_at = seconds_of(condition.get("lastTransitionTime"))
-            return now if failed_at is None else failed_at
-    return now
+    failed_at = seconds_of((condition_of(body, "Failed") or {}).get("lastTransitionTime"))
+    return now if failed_at is None else failed_at

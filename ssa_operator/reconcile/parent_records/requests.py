@@ -28,6 +28,7 @@ from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.json_codec import NOTHING, encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import may_own
+from ssa_operator.objects.readiness import condition_of
 from ssa_operator.reconcile import apply_once
 from ssa_operator.reconcile.child import Action, Child, FailureReason, Result
 from ssa_operator.reconcile.current_reconcile import Reconcile, SharedCluster
@@ -53,7 +54,6 @@ from ssa_operator.reconcile.parent_records.rules import (
     with_revision,
 )
 from ssa_operator.reconcile.plan import Plan
-from ssa_operator.reconcile.status.conditions import live_condition
 from ssa_operator.schema.operator_fields import APPLIED_FIELD
 
 
@@ -202,7 +202,7 @@ def without_unrecordable(plan: Plan, parent: Parent) -> Plan:
 
 def _with_revision(reconcile: Reconcile, records: ParentRecords) -> ParentRecords:
     live, state = reconcile.parent.live, reconcile.state
-    shown = live_condition(live, "Ready")
+    shown = condition_of(live.body, "Ready")
     ready = state.ready if state.reconciled_before else shown is not None and shown.get("status") == "True"
     folder = reconcile.parent.folder
     return with_revision(records, folder.revision, ready=ready, rendered=folder.templates is not None)

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from ssa_operator.objects.json_codec import encode, mapping
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import bounded
+from ssa_operator.objects.readiness import condition_of
 from ssa_operator.objects.scalars import timestamp
 from ssa_operator.reconcile.status.author_status import OPERATOR_TYPES, AuthorStatus, ConditionType
 from ssa_operator.reconcile.status.child_status import ChildStatus
@@ -91,18 +92,9 @@ def _condition(kind: ConditionType, status: str, why: Verdict, generation: int |
 
 def with_transition_time(parent: LiveObject, condition: Mapping[str, Any], now: float) -> dict[str, Any]:
     """The condition with its `lastTransitionTime`; `now` is in seconds since the epoch."""
-    before = live_condition(parent, condition["type"])
+    before = condition_of(parent.body, condition["type"])
     unchanged = before is not None and before.get("status") == condition["status"] and before.get("lastTransitionTime")
     return {**condition, "lastTransitionTime": unchanged or timestamp(now)}
-
-
-def live_condition(parent: LiveObject, kind: str) -> Mapping[str, Any] | None:
-    """The condition of a type in the live status, None without one."""
-    conditions = mapping(parent.body.get("status")).get("conditions")
-    for condition in conditions if isinstance(conditions, list) else ():
-        if isinstance(condition, Mapping) and condition.get("type") == kind:
-            return condition
-    return None
 
 
 class Truncation(Struct, frozen=True, kw_only=True):

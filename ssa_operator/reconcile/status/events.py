@@ -19,11 +19,11 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import MANAGER, LiveObject
+from ssa_operator.objects.readiness import condition_of
 from ssa_operator.objects.render_result import TemplateWarning
 from ssa_operator.objects.scalars import micro_time
 from ssa_operator.reconcile.child import Child, Result
 from ssa_operator.reconcile.status.child_status import kept_text
-from ssa_operator.reconcile.status.conditions import live_condition
 from ssa_operator.reconcile.status.report import Report
 from ssa_operator.reconcile.status.verdict import Verdict
 
@@ -194,7 +194,7 @@ def _verdict_event(before: Verdict | None, after: Verdict, *, shown: bool) -> Ev
 
 def reported_verdict(parent: LiveObject) -> Verdict | None:
     """The verdict in the parent's status, None without one."""
-    condition = live_condition(parent, "Ready")
+    condition = condition_of(parent.body, "Ready")
     if condition is None:
         return None
     reason, message = str(condition.get("reason", "")), str(condition.get("message", ""))

@@ -28,6 +28,7 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import counted, near_names
+from ssa_operator.objects.readiness import condition_of
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.process import connection
 from ssa_operator.operator.process.connection import Target
@@ -52,7 +53,6 @@ from ssa_operator.operator.rollouts.rules import (
     undo_target,
     undone,
 )
-from ssa_operator.reconcile.status.conditions import live_condition
 from ssa_operator.rendering.folder.contained_files import write_bytes
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.folder.loaded_folders import FolderInputs
@@ -342,7 +342,7 @@ class StoredRollouts(Struct, frozen=True):
             for live in lives:
                 if not live.deleting:
                     members.append(stored_member(live, None))
-                    since[live.uid] = str((live_condition(live, "Ready") or {}).get("lastTransitionTime", ""))
+                    since[live.uid] = str((condition_of(live.body, "Ready") or {}).get("lastTransitionTime", ""))
         return members, since
 
 
@@ -417,7 +417,7 @@ async def _why_unstored(client: Client, folder: str) -> str:
         lives, _ = await client.list(resource, "")
     except (UnknownKind, ApiError):
         return ""
-    messages = (str((live_condition(live, "Ready") or {}).get("message", "")) for live in lives)
+    messages = (str((condition_of(live.body, "Ready") or {}).get("message", "")) for live in lives)
     return next((message[message.index(UNSTORED) :] for message in messages if UNSTORED in message), "")
 
 

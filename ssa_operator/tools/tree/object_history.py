@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.json_codec import mapping
+from ssa_operator.objects.readiness import conditions_of
 from ssa_operator.objects.scalars import moment_of
 
 _LONGEST = 2**40
@@ -53,7 +54,7 @@ def unready_since(body: Mapping[str, Any]) -> str | None:
     if isinstance(observed, int) and observed != metadata.get("generation", observed):
         return None  # the conditions are about an earlier generation
     kind = GroupKind.of(body.get("apiVersion", ""), body.get("kind", ""))
-    if time := _condition_time(status.get("conditions"), _CONDITIONS.get(kind, _ANY)):
+    if time := _condition_time(body, _CONDITIONS.get(kind, _ANY)):
         return time
     if kind == GroupKind("", "PersistentVolumeClaim") and status.get("phase", "Pending") == "Pending":
         return _text(metadata.get("creationTimestamp"))
@@ -62,11 +63,9 @@ def unready_since(body: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _condition_time(conditions: object, deciding: tuple[tuple[str, tuple[str, ...]], ...]) -> str | None:
+def _condition_time(body: Mapping[str, Any], deciding: tuple[tuple[str, tuple[str, ...]], ...]) -> str | None:
     """The transition time of the first deciding condition that makes the object not ready."""
-    if not isinstance(conditions, list):
-        return None
-    found = {each.get("type"): each for each in conditions if isinstance(each, Mapping)}
+    found = {each.get("type"): each for each in conditions_of(body)}
     for name, values in deciding:
         condition = found.get(name, {})
         if condition.get("status") in values:

@@ -24,7 +24,7 @@ from ssa_operator.kube.api.request import Scope
 from ssa_operator.objects.identity import GroupKind, Identity, read_group_kind, read_identity
 from ssa_operator.objects.json_codec import NOTHING
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.readiness import ReadinessState, readiness
+from ssa_operator.objects.readiness import ReadinessState, conditions_of, readiness
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.reconcile.status.previous_status import reported_children
 from ssa_operator.rendering.folder.folder_settings import Settings
@@ -33,7 +33,7 @@ from ssa_operator.tools.owners import first_owner
 from ssa_operator.tools.tree.listings import FORBIDDEN, Listings
 from ssa_operator.tools.tree.object_history import unready_since
 from ssa_operator.tools.tree.parent_entries import ListedParent, completed_phase, parent_entries
-from ssa_operator.tools.tree.tree_view import conditions_of, entry, urgency
+from ssa_operator.tools.tree.tree_view import entry, urgency
 
 _POD = GroupKind("", "Pod")
 _CLAIM = GroupKind("", "PersistentVolumeClaim")
@@ -217,7 +217,7 @@ async def object_tree(
     if folder is None and reported_children(live) is None:
         below = await owned_objects(listings, mapper, [Owner(live.identity, live.uid, live)], now)
         own = object_data(live, now) if not found.resource.confidential else {}
-        data = entry(live, {"conditions": conditions_of(live)}) | own
+        data = entry(live, {"conditions": conditions_of(live.body)}) | own
         return data | {"resources": below.below.get(live.uid, []), "notes": list(below.notes)}
     cluster_scope = folder is not None and folder.cluster_scope
     parent = ListedParent(live=live, resource=found.resource, cluster_scope=cluster_scope)

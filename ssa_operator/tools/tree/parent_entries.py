@@ -23,7 +23,7 @@ from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.identity import read_identity
 from ssa_operator.objects.live_object import MANAGER, LiveObject
-from ssa_operator.objects.readiness import ReadinessState, readiness
+from ssa_operator.objects.readiness import ReadinessState, conditions_of, readiness
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.reconcile.parent_records.rules import NO_REVISION, REVISION_ANNOTATION, read_parent_records
 from ssa_operator.reconcile.status.event_requests import EVENTS
@@ -33,7 +33,7 @@ from ssa_operator.schema.crd_schema import has_status, undeclared_reports
 from ssa_operator.tools.command_target import ObjectReference, list_names, matching_resources, nearest, resolve_kind
 from ssa_operator.tools.tree.listings import FORBIDDEN, ListedChildren, Listings, list_children, status_entries
 from ssa_operator.tools.tree.object_history import ObjectEvent, unready_since
-from ssa_operator.tools.tree.tree_view import conditions_of, entry, not_ready_since, urgency
+from ssa_operator.tools.tree.tree_view import entry, not_ready_since, urgency
 
 MAX_NAMESPACES = 16
 """The most namespaces whose children are listed one by one. With more, all namespaces are listed."""
@@ -165,7 +165,7 @@ async def parent_entries(
     Raises ApiError and CommandError.
     """
     incomplete = [
-        parent for parent in parents if reported_children(parent.live) is None or not conditions_of(parent.live)
+        parent for parent in parents if reported_children(parent.live) is None or not conditions_of(parent.live.body)
     ]
     of_kind = {parent.resource: parent for parent in incomplete}
     missing = {resource: await _missing_report(listings, parent) for resource, parent in of_kind.items()}
@@ -216,7 +216,7 @@ def _entry(
     if states is not None:
         shown = [states[child.live.uid] for child in listed if child.live.uid in states]
     by_uid = {child.live.uid: child.live for child in listed}
-    data = entry(parent.live, {"conditions": conditions_of(parent.live), "resources": shown})
+    data = entry(parent.live, {"conditions": conditions_of(parent.live.body), "resources": shown})
     data = with_children(data, lambda each: by_uid.get(str(each.get("uid", ""))), now)
     if states is not None and missing is not None:
         notes = [f"{missing.reason}; the children were found by their label"]

@@ -175,13 +175,6 @@ def one_line(text: str) -> str:
     return " ".join("".join(each if each.isprintable() else " " for each in text).split())
 
 
-def conditions_of(live: LiveObject) -> list[Mapping[str, Any]]:
-    """The conditions of an object. Other values in `status.conditions` are ignored."""
-    status = live.body.get("status")
-    conditions = status.get("conditions") if isinstance(status, Mapping) else None
-    return [each for each in conditions if isinstance(each, Mapping)] if isinstance(conditions, list) else []
-
-
 def condition(parent: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:
     """The condition of a type in a parent's data, None without one."""
     return next((each for each in parent["conditions"] if each.get("type") == kind), None)
