@@ -22,7 +22,6 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError, ErrorStatus, Unreachable
 from ssa_operator.kube.api.request import Request
 from ssa_operator.kube.api.transport import Response, Transport
-from ssa_operator.reconcile.context import current
 from tests.operator.lagging_client import last_of_each, read_lines
 from tests.perturbations.history import normalized
 
@@ -140,8 +139,6 @@ class Disturbance:
     writes: list[WritePoint] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
     """The subjects of all requests but those for a Lease, in their order."""
-    sent: list[tuple[int, str, Request]] = field(default_factory=list)
-    """The requests with the step and the parent whose reconcile sends them, '' for none."""
     events: list[EventPoint] = field(default_factory=list)
     old_versions: dict[str, str] = field(default_factory=dict)
     """The resourceVersions at which lists of resources are answered now, by resource."""
@@ -203,9 +200,6 @@ class PerturbedClient(Client):
         await _alive(self.process, request)
         if "/leases" not in request.path:
             self.disturbance.requests.append(request.subject)
-            context = current()
-            parent = f"{context.key.folder}/{context.key.name}" if context is not None else ""
-            self.disturbance.sent.append((self.disturbance.step, parent, request))
         if request.changes_cluster and "/events" not in request.path and "/leases" not in request.path:
             after = self.disturbance.crashes_at(request)
             if after is not None:
