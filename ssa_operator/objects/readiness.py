@@ -381,12 +381,15 @@ def _status(body: Body) -> Mapping[str, Any]:
 def conditions_of(body: Body) -> list[Mapping[str, Any]]:
     """The conditions of an object. Other values in `status.conditions` are ignored."""
     conditions = _status(body).get("conditions")
-    return [each for each in conditions if isinstance(each, Mapping)] if isinstance(conditions, list) else []
+    return [each for each in conditions if isinstance(each, (dict, Mapping))] if isinstance(conditions, list) else []
 
 
 def condition_of(body: Body, kind: str) -> Mapping[str, Any] | None:
     """The condition of a type, None without one."""
-    return next((each for each in conditions_of(body) if each.get("type") == kind), None)
+    for condition in conditions_of(body):
+        if condition.get("type") == kind:
+            return condition
+    return None
 
 
 def _condition_text(condition: Mapping[str, Any]) -> str:
