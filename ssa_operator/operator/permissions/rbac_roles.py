@@ -72,27 +72,18 @@ def roles(needs: Iterable[PermissionNeed], account: Account) -> tuple[Role, ...]
     )
 
 
-def _rules(permissions: Sequence[Permission], needs: Sequence[PermissionNeed]) -> Iterable[PolicyRule]:
-    verbs: dict[tuple[str, str, str], set[str]] = {}
+def _rules(permissions: Iterable[Permission], needs: Sequence[PermissionNeed]) -> Iterable[PolicyRule]:
+    by_object: dict[tuple[str, str, str], list[Permission]] = {}
     for each in permissions:
-        verbs.setdefault((each.group, each.resource, each.name), set()).add(each.verb)
-    names: dict[tuple[str, str, bool, tuple[str, ...]], list[str]] = {}
-    for (group, resource, name), found in verbs.items():
-        names.setdefault((group, resource, bool(name), tuple(sorted(found, key=verb_order))), []).append(name)
-    for (group, resource, is_restricted, given), found_names in sorted(names.items()):
-        restricted = tuple(sorted(found_names)) if is_restricted else ()
-        served = [
-            need
-            for need in needs
-            if any(
-                Permission(
-                    group=group, resource=resource, namespace=permissions[0].namespace, name=name, verb=verb
-                ).covers(need.permission)
-                for name in restricted or ("",)
-                for verb in given
-            )
-        ]
-        yield PolicyRule(group=group, resource=resource, verbs=given, names=restricted, needs=tuple(served))
+        by_object.setdefault((each.group, each.resource, each.name), []).append(each)
+    by_verbs: dict[tuple[str, str, bool, tuple[str, ...]], list[Permission]] = {}
+    for (group, resource, name), found in by_object.items():
+        verbs = tuple(sorted((each.verb for each in found), key=verb_order))
+        by_verbs.setdefault((group, resource, bool(name), verbs), []).extend(found)
+    for (group, resource, _, verbs), granted in sorted(by_verbs.items()):
+        names = tuple(sorted({each.name for each in granted} - {""}))
+        served = tuple(need for need in needs if any(each.covers(need.permission) for each in granted))
+        yield PolicyRule(group=group, resource=resource, verbs=verbs, names=names, needs=served)
 
 
 def verb_order(verb: str) -> tuple[int, str]:

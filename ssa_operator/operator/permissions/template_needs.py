@@ -70,8 +70,7 @@ def folder_needs(
     `kinds` are the served kinds; a kind that isn't among them needs nothing yet. `namespaces` are those that the
     operator is limited to, none for all. `impersonate` is the name of the account that it impersonates, '' for none.
     """
-    derivation = _Derivation(parent, kinds, tuple(namespaces), impersonate, warns=contents.warns)
-    derivation.own_roles = {each.name for each in contents.manifests if each.name and each.rules is not None}
+    derivation = _Derivation(parent, contents, kinds, tuple(namespaces), impersonate)
     found = [*derivation.for_parents(contents.manifests)]
     if impersonate and not parent.namespaced and not parent.cluster_scope:
         return tuple(dict.fromkeys(found)), ()  # the operator refuses these parents
@@ -88,19 +87,18 @@ class _Derivation:
     def __init__(
         self,
         parent: ParentKind,
+        contents: TemplateContents,
         kinds: Mapping[GroupKind, ServedKind],
         namespaces: tuple[str, ...],
-        impersonate: str = "",
-        *,
-        warns: bool = False,
+        impersonate: str,
     ) -> None:
         self.warnings: list[UnknownPart] = []
-        self.own_roles: set[str] = set()
+        self._own_roles = {each.name for each in contents.manifests if each.name and each.rules is not None}
         """The roles of the folder whose rules are known. The operator has their permissions, so it may bind them."""
         self._parent = parent
         self._kinds = kinds
         self._limited = bool(namespaces)
-        self._warns = warns
+        self._warns = contents.warns
         """Whether the templates emit Events on objects that they read."""
         self._watched = namespaces or ("",)
         """The namespaces of the parents, '' for all."""
@@ -213,7 +211,7 @@ class _Derivation:
 
     def _for_binding(self, manifest: PossibleManifest, where: tuple[str, ...]) -> Iterator[PermissionNeed]:
         role = manifest.role
-        if role is None and manifest.role_name in self.own_roles:
+        if role is None and manifest.role_name in self._own_roles:
             return
         if role is None:
             self._warn(
