@@ -94,8 +94,9 @@ async def conflicting(desk: Desk, foreign_change: ForeignChange) -> AsyncIterato
             found = view.find("web")
             if found is not None and found.body.get("data", {}).get("word") == "ours":
                 version = found.resource_version
-                await foreign_change(desk, "theirs")
+                # A conflict may be reported before the answer to the change arrives.
                 rival.rounds += 1
+                await foreign_change(desk, "theirs")
                 await seen(view, version)
             else:
                 await view.change(view.changes)

@@ -142,7 +142,8 @@ async def test_without_the_policy_the_next_resync_restores_the_templates_value(
         await until_allowed(desk, {"spec": {HISTORY: 1}})
         await again(desk)
         await desk.until("deployments.apps", "web", lambda body: body["spec"][HISTORY] == 3)
-        assert "stays" not in str((await desk.ready(BOXES, "box"))["status"])
+        await desk.until(BOXES, "box", lambda body: "stays" not in str(body["status"]))
+        await desk.ready(BOXES, "box")
 
 
 async def until_allowed(desk: Desk, probe: Body) -> None:
