@@ -37,9 +37,7 @@ def owner_may_still_exist(observed: Observed, step: Child) -> Child | None:
 
 
 def _other_parent(observed: Observed, step: Child) -> str | None:
-    """The other parent that has the object, as the message names it; None where none has. An object of a parent that no
-    longer exists can be adopted.
-    """
+    """The other parent that has the object, as the message names it; None where none has."""
     live, mine = step.live, observed.parent.uid
     claimant = observed.parents.claims.get(step.wanted.identity, mine)
     if claimant != mine and claimant in observed.parents.existing:

@@ -229,9 +229,7 @@ def step_for_document(observed: Observed, document: Document) -> Child:
 
 
 def _live(observed: Observed, made: Manifest) -> LiveObject | None:
-    """The object of a manifest. If values of the manifest were read from the object, it is as it was then, so that the
-    API server refuses to apply them if it has changed since.
-    """
+    """The object of a manifest. If values of the manifest were read from the object, it is as it was then."""
     children = observed.children
     if made.identity in children.as_rendered and follows_from_object(made):
         return children.as_rendered[made.identity]

@@ -131,7 +131,7 @@ class ConflictHistory(Struct, frozen=True, kw_only=True):
         return self.revert_due if self.revert_delayed(reconciled_at) else None
 
     def text(self, kind: GroupKind, *, confidential: bool = False) -> str:
-        """The message about the conflict and what to do; it stays the same as long as the changes do."""
+        """The message about the conflict and what to do."""
         if self.changes[-1].change.deleted:
             finished_job = (
                 "; if a Job is deleted after it finishes, set ssa-operator.dev/apply: Once"
