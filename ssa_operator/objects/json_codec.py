@@ -20,7 +20,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -108,7 +108,7 @@ def encoded_once(mapping: Mapping[str, Any], known: Mapping[str, Any] | None) ->
     return known if isinstance(known, EncodedMapping) and known.encoded == encoded.encoded else encoded
 
 
-def encode(body: Mapping[str, Any]) -> bytes:
+def encode(body: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> bytes:
     """The body of a request.
 
     Raises EncodingError if JSON can't represent the body.
@@ -132,7 +132,7 @@ def _escaped(found: re.Match[str]) -> str:
     return character if character > "\uffff" else f"\\u{ord(character):04x}"
 
 
-def _encoding_error(body: Mapping[str, Any], fallback: str) -> EncodingError:
+def _encoding_error(body: object, fallback: str) -> EncodingError:
     try:
         for field, reason in _find_errors(body, ()):
             return EncodingError(field, reason)

@@ -101,10 +101,10 @@ async def apply(step: Child, reconcile: Reconcile) -> Child | Existing | Immutab
                 adopts = not step.live.owned_fields()
                 prepared = await _prepare(step, manifest, resource, reconcile, adopts=adopts)
                 ready = replace(step, live=prepared.live)
-                kept = prepared.keeps_fields or has_owned_content(prepared.live, manifest.body)
-                instead = None if kept else await answer_returned_fields(ready, manifest, resource, reconcile)
-                if instead is not None:
-                    return instead
+                if not prepared.keeps_fields:
+                    instead = await answer_returned_fields(ready, manifest, resource, reconcile)
+                    if instead is not None:
+                        return instead
                 done = await _apply_to_prepared(prepared, step, manifest, resource, reconcile)
                 if not isinstance(done, Applied):
                     return _after_change(step, step.live, done, reconcile)

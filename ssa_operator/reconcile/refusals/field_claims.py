@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ssa_operator.objects.field_set import FieldSet, Path, set_of, split, union
+from ssa_operator.objects.field_set import Path, set_of, split, union
 from ssa_operator.objects.live_object import MANAGER, LiveObject
 from ssa_operator.objects.managed_fields import (
     FieldOwner,
@@ -48,10 +48,18 @@ def claim(live: LiveObject, api_version: str, fields: Sequence[Path], former: Ab
     """The claim of fields that no manager owns, or one that gives them up. `api_version` is that of the manifest, and
     `former` are the folder's former managers.
     """
-    claimed: list[FieldSet] = [set_of(fields)]
-    own: dict[str, Any] | None = None
+    claimed, entries = [set_of(fields)], managed_entries(live)
+    times = [entry["time"] for entry in entries if entry.get("time")]
+    own: dict[str, Any] = {
+        "manager": MANAGER,
+        "operation": "Apply",
+        "apiVersion": api_version,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {},
+        **({"time": max(times)} if times else {}),
+    }
     kept: list[dict[str, Any]] = []
-    for entry in managed_entries(live):
+    for entry in entries:
         owner = entry_owner(entry)
         if owner.is_operator:
             own = entry
@@ -62,15 +70,5 @@ def claim(live: LiveObject, api_version: str, fields: Sequence[Path], former: Ab
                 left, taken = split(left, path)
                 claimed += [taken] if taken else []
         kept += [{**entry, "fieldsV1": left}] if left else []
-    times = [entry["time"] for entry in managed_entries(live) if entry.get("time")]
-    new: dict[str, Any] = {
-        "manager": MANAGER,
-        "operation": "Apply",
-        "apiVersion": api_version,
-        "fieldsType": "FieldsV1",
-        "fieldsV1": {},
-        **({"time": max(times)} if times else {}),
-    }
-    new = own if own is not None else new
-    entries = [{**new, "fieldsV1": union([new["fieldsV1"], *claimed])}, *kept]
+    entries = [{**own, "fieldsV1": union([own["fieldsV1"], *claimed])}, *kept]
     return Claim(patch=managed_fields_patch(live, entries), live=with_managed_fields(live, entries))

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator.objects.field_set import Path, has, path_text
-from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.managed_fields import owned_by
@@ -26,7 +26,6 @@ from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.merge_keys import IndexedBody
 from ssa_operator.objects.messages import bounded, shortened
 from ssa_operator.objects.scalars import amounts
-from ssa_operator.objects.secret_fields import SecretFields
 from ssa_operator.objects.source_location import FieldPath, without_value
 from ssa_operator.reconcile.field_changes import LeftField, left_fields
 
@@ -145,14 +144,9 @@ def _stays(kept: KeptValue, live: object, manifest: Manifest) -> str:
     found = amounts(kept.wanted, live)
     than = "larger" if found is not None and found[1] > found[0] else "smaller"
     field = field_shown(kept.steps)
-    if is_confidential(manifest.identity, manifest.document.secret, field):
+    if manifest.identity.group_kind == _SECRET or manifest.document.secret.covers(field):
         return f"{field}: the live value, {than} than the template's, stays"
     return f"{field}: {value_shown(live)}, {than} than the template's {value_shown(kept.wanted)}, stays"
-
-
-def is_confidential(identity: Identity, secret: SecretFields, field: str) -> bool:
-    """Whether a message must not quote the value of a field."""
-    return identity.group_kind == _SECRET or secret.covers(field)
 
 
 def field_shown(path: Path) -> str:

@@ -1,8 +1,6 @@
 """Reacts to a refused apply: reconcile.refusals.rules interprets it, and dry runs show what the API server accepts.
 
 Promises:
-- Before the operator reports a refusal or deletes anything, it compares the manifest with the live object and its
-  managedFields.
 - Nothing is written before a dry run was accepted. Then one patch of managedFields claims the fields that make way, and
   the next apply removes them together with its change: whenever the process dies, the next one continues.
 - A value that stays, and what admission changes, are remembered, so that resyncs write nothing and try nothing. Only
@@ -15,7 +13,6 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from typing import Any
 
 from msgspec import Struct
@@ -24,9 +21,15 @@ from msgspec.structs import replace
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.resource import Resource
-from ssa_operator.objects.field_set import Path, covers, lacking, leaves
+from ssa_operator.objects.field_set import Path, covers, field_names, lacking, leaves
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.managed_fields import other_entries, owned_by, owned_content
+from ssa_operator.objects.managed_fields import (
+    managed_entries,
+    other_entries,
+    owned_by,
+    owned_content,
+    with_managed_fields,
+)
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.merge_keys import IndexedBody
 from ssa_operator.objects.messages import bounded
@@ -39,19 +42,18 @@ from ssa_operator.reconcile.recreate.rules import probe, refusal_is_about_trial
 from ssa_operator.reconcile.refusals.field_claims import Claim, claim
 from ssa_operator.reconcile.refusals.known_refusals import DENIAL_LIMIT, KnownRefusal, admission_notice, left_text
 from ssa_operator.reconcile.refusals.rules import (
+    TRIALS,
     Candidate,
     RefusedApply,
     admission_changes,
-    beyond,
+    beside,
     changes_nothing,
     changes_nothing_immutable,
     drop_message,
     find_candidates,
     merged_patch,
-    moved_values,
     others_message,
     read_refusal,
-    short_of,
     with_kept,
 )
 from ssa_operator.reconcile.resync.unchanged import is_same_content
@@ -87,8 +89,8 @@ async def answer_refusal(
         # Else the message about the first refusal says why.
         return f"what may make way for it is unknown: {_DRY_RUN_DENIED} ({denial})" if denial else None
     findings = find_candidates(refused, fresh)
-    chosen = await trials.choose(findings.candidates)
-    return others_message(findings.named, refused.former) if chosen is None else await _carry_out(step, trials, *chosen)
+    instead = await _make_way(step, trials, findings.candidates)
+    return others_message(findings.named, refused.former) if instead is None else instead
 
 
 async def _answer_denial(
@@ -96,16 +98,13 @@ async def _answer_denial(
 ) -> Child | None:
     """The step to apply instead, where a webhook or a policy denies the way back of values that others moved."""
     assert step.live is not None
-    refused = RefusedApply(
-        manifest=manifest, live=step.live, fields=(), immutable=(), custom=False, former=reconcile.former_managers
-    )
+    refused = RefusedApply(manifest=manifest, live=step.live, former=reconcile.former_managers)
     denial = bounded(error.message, DENIAL_LIMIT)
-    trials = _Trials(refused=refused, resource=resource, schema=None, reconcile=reconcile, denial=denial)
-    moved = moved_values(refused)
+    trials = _Trials(refused=refused, resource=resource, reconcile=reconcile, denial=denial)
+    moved = [each for each in find_candidates(refused, None).candidates if each.kept is not None]
     if not moved or (await trials.fresh())[0] is None:
         return None
-    chosen = await trials.choose(moved)
-    return None if chosen is None else await _carry_out(step, trials, *chosen)
+    return await _make_way(step, trials, moved)
 
 
 _DRY_RUN_DENIED = "admission denies the dry run under another name that shows it"
@@ -116,7 +115,7 @@ class _Trials(Struct, frozen=True, kw_only=True):
 
     refused: RefusedApply
     resource: Resource
-    schema: Mapping[str, Any] | None
+    schema: Mapping[str, Any] | None = None
     returned: tuple[Path, ...] = ()
     """The fields that the object must not have after an apply that is accepted."""
     reconcile: Reconcile
@@ -136,45 +135,37 @@ class _Trials(Struct, frozen=True, kw_only=True):
             valid = error.terminal and refusal_is_about_trial(probed, refusals_of(error), words, self.schema)
             return None, valid, bounded(error.message, DENIAL_LIMIT) if error.denied else ""
 
-    async def as_it_is(self) -> LiveObject | None:
-        """The object after an apply of the manifest, None if the API server refuses it."""
-        return await self._accepted(())
-
     async def choose(self, candidates: Sequence[Candidate]) -> tuple[tuple[Candidate, ...], LiveObject] | None:
         """The candidates that the API server accepts the manifest with, no more than it needs, and the object as the
         trial showed it. None if it accepts none.
         """
-        for each in candidates:
-            if (found := await self._settled((each,))) is not None:
+        tried = tuple(candidates[:TRIALS])
+        for each in tried:
+            if (found := await self.accepted((each,))) is not None:
                 return (each,), found
-        needed = tuple(candidates)
-        if len(needed) < 2 or (found := await self._settled(needed)) is None:
+        if len(tried) < 2 or (found := await self.accepted(tried)) is None:
             return None
-        for each in candidates:
+        needed = tried
+        for each in tried:
             fewer = tuple(other for other in needed if other is not each)
-            if (answer := await self._settled(fewer)) is not None:
+            if (answer := await self.accepted(fewer)) is not None:
                 needed, found = fewer, answer
         return needed, found
 
-    async def _settled(self, chosen: tuple[Candidate, ...]) -> LiveObject | None:
-        found = await self._accepted(chosen)
-        return found if found is not None and is_gone(self.returned, found) else None
-
-    async def _accepted(self, chosen: tuple[Candidate, ...]) -> LiveObject | None:
+    async def accepted(self, chosen: tuple[Candidate, ...]) -> LiveObject | None:
         """The object after an apply without these candidates, None if one of them is needless or refused."""
         found = await self._unless_refused(self._try(chosen))
-        if found is None or not (self.refused.immutable or self.denial):
-            return found
-        for each in chosen:
+        if found is None or not is_gone(self.returned, found):
+            return None
+        for each in chosen if self.refused.immutable or self.denial else ():
             if each.kept is None:
                 continue
             rest = with_kept(self.refused.manifest, [other for other in chosen if other is not each])
-            name = rest.identity.name
+            name, (farther, nearer) = rest.identity.name, beside(each, rest)
             # What can't move the other way either is immutable, and what can move back a bit has a limit.
-            if await self._unless_refused(self._apply(name, beyond(each, rest))) is None:
+            if await self._unless_refused(self._apply(name, farther)) is None:
                 return None
-            short = short_of(each, rest) if self.denial else None
-            if short is not None and await self._unless_refused(self._apply(name, short)) is not None:
+            if self.denial and nearer is not None and await self._unless_refused(self._apply(name, nearer)) is not None:
                 return None
         return found
 
@@ -187,15 +178,13 @@ class _Trials(Struct, frozen=True, kw_only=True):
             return None
 
     async def _try(self, chosen: tuple[Candidate, ...]) -> LiveObject:
-        made, dropped = with_kept(self.refused.manifest, chosen), _dropped(chosen)
-        if not dropped:
-            return await self._apply(made.identity.name, made.encoded)
-        body, after = merged_patch(_claimed(self.refused, dropped).live, made)
-        identity = made.identity
+        made, identity = with_kept(self.refused.manifest, chosen), self.refused.manifest.identity
+        if all(each.kept is not None for each in chosen):
+            return await self._apply(identity.name, made.encoded)
+        body, after = merged_patch(_claimed(self.refused, chosen).live, made)
         request = calls.json_patch(self.resource, identity.namespace, identity.name, body, dry_run=True)
-        answer = LiveObject((await self.reconcile.client.send(request)).body).body
-        metadata = {**answer["metadata"], "managedFields": after.body["metadata"]["managedFields"]}
-        return LiveObject.of({**answer, "metadata": metadata})
+        answer = LiveObject((await self.reconcile.client.send(request)).body)
+        return with_managed_fields(answer, managed_entries(after))
 
     async def _apply(self, name: str, body: bytes) -> LiveObject:
         manifest = self.refused.manifest
@@ -203,16 +192,19 @@ class _Trials(Struct, frozen=True, kw_only=True):
         return (await self.reconcile.client.apply(self.resource, manifest.identity.namespace, name, body, options)).live
 
 
-def _dropped(chosen: Sequence[Candidate]) -> list[Path]:
-    return [each.steps for each in chosen if each.kept is None]
-
-
-def _claimed(refused: RefusedApply, fields: Sequence[Path]) -> Claim:
+def _claimed(refused: RefusedApply, chosen: Sequence[Candidate]) -> Claim:
+    fields = [each.steps for each in chosen if each.kept is None]
     return claim(refused.live, refused.manifest.api_version, fields, refused.former)
 
 
-async def _carry_out(step: Child, trials: _Trials, chosen: tuple[Candidate, ...], answer: LiveObject) -> Child:
-    """Claim the fields that make way. Returns the step that applies the manifest without the values that stay."""
+async def _make_way(step: Child, trials: _Trials, candidates: Sequence[Candidate]) -> Child | None:
+    """Claim the fields that make way. Returns the step that applies the manifest without the values that stay, or the
+    outcome; None where no trial is accepted.
+    """
+    accepted = await trials.choose(candidates)
+    if accepted is None:
+        return None
+    chosen, answer = accepted
     refused, reconcile = trials.refused, trials.reconcile
     dropped, kept = [each for each in chosen if each.kept is None], [each.kept for each in chosen if each.kept]
     digest, uid = refused.manifest.digest, refused.live.uid
@@ -229,7 +221,7 @@ async def _carry_out(step: Child, trials: _Trials, chosen: tuple[Candidate, ...]
     if not dropped:
         return step
     identity = made.identity
-    claimed = _claimed(refused, _dropped(chosen))
+    claimed = _claimed(refused, dropped)
     patch = calls.merge_patch(trials.resource, identity.namespace, identity.name, claimed.patch)
     with reconcile.cluster.writing(identity):
         try:
@@ -271,9 +263,9 @@ async def answer_returned_fields(
     dropped = dropped_fields(live, manifest)
     if not dropped:
         return None
-    refused = as_refused(manifest, live, dropped, reconcile.former_managers)
-    trials = _Trials(refused=refused, resource=resource, schema=None, reconcile=reconcile)
-    applied = await trials.as_it_is()
+    refused = RefusedApply(manifest=manifest, live=live, former=reconcile.former_managers)
+    trials = _Trials(refused=refused, resource=resource, reconcile=reconcile)
+    applied = await trials.accepted(())
     if applied is None or is_gone(dropped, applied):
         return None
     fresh, _, denial = await trials.fresh()
@@ -287,10 +279,9 @@ async def answer_returned_fields(
     returned = () if fresh is None else returned_fields(dropped, live, applied, fresh)
     if not returned:
         return None
-    refused = as_refused(manifest, live, returned, reconcile.former_managers)
+    refused = replace(refused, fields=tuple(dict.fromkeys(map(field_names, returned))))
     trials = replace(trials, refused=refused, returned=returned)
-    chosen = await trials.choose(find_candidates(refused, fresh).candidates)
-    return None if chosen is None else await _carry_out(step, trials, *chosen)
+    return await _make_way(step, trials, find_candidates(refused, fresh).candidates)
 
 
 def dropped_fields(live: LiveObject, manifest: Manifest) -> tuple[Path, ...]:
@@ -317,21 +308,6 @@ def returned_fields(
         and value == before.value_at(path)
         and new.value_at(path) is None
         and not any(covers(tree, path) for tree in owned)
-    )
-
-
-def as_refused(
-    manifest: Manifest, live: LiveObject, returned: Sequence[Path], former: AbstractSet[str]
-) -> RefusedApply:
-    """An apply after which these fields would be back, in the form of a refused apply."""
-    names = (tuple(step[2:] for step in path if step.startswith("f:")) for path in returned)
-    return RefusedApply(
-        manifest=manifest,
-        live=live,
-        fields=tuple(dict.fromkeys(names)),
-        immutable=(),
-        custom=False,
-        former=former,
     )
 
 

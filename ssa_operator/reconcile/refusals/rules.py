@@ -24,6 +24,7 @@ from decimal import Decimal
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.objects.field_refusal import FieldRefusal
 from ssa_operator.objects.field_set import FieldSets, Path, covers, field_names
@@ -65,14 +66,14 @@ class RefusedApply(Struct, frozen=True, kw_only=True):
 
     manifest: Manifest
     live: LiveObject
-    fields: tuple[tuple[str, ...], ...]
-    """The refused fields, without positions of lists; () is the whole object."""
-    immutable: tuple[str, ...]
-    """The refused fields that are immutable."""
-    custom: bool
-    """Whether the object is a custom resource with a known schema."""
     former: AbstractSet[str]
     """The folder's former managers."""
+    fields: tuple[tuple[str, ...], ...] = ((),)
+    """The refused fields, without positions of lists; () is the whole object."""
+    immutable: tuple[str, ...] = ()
+    """The refused fields that are immutable."""
+    custom: bool = False
+    """Whether the object is a custom resource with a known schema."""
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
@@ -160,16 +161,12 @@ def admission_changes(refused: RefusedApply, fresh: LiveObject | None) -> list[t
         return []
     found, body = [], IndexedBody(refused.manifest.body)
     for steps, live, made in differences(refused.live, fresh):
-        if made is None or not is_content(steps) or _is_generated(live, made):
+        if made is None or not is_content(steps) or (live is None and made == {}):
             continue
         wanted = body.value_at(steps)
         if wanted != made and (live is None or wanted is not None):
             found.append((steps, wanted, made))
     return found
-
-
-def _is_generated(live: object, made: object) -> bool:
-    return isinstance(made, Mapping) and live is None and not made
 
 
 def find_candidates(refused: RefusedApply, fresh: LiveObject | None) -> Findings:
@@ -182,7 +179,7 @@ def find_candidates(refused: RefusedApply, fresh: LiveObject | None) -> Findings
     # A field without an owner in managedFields of another version may have one.
     known = bool(live.managed_fields) and all(is_in_version(entry, live) for entry in live.managed_fields)
     made = fresh if fresh is not None else LiveObject.of({**refused.manifest.body})
-    candidates: list[tuple[int, Candidate]] = []
+    candidates: list[Candidate] = []
     of_others: list[Candidate] = []
     body = IndexedBody(refused.manifest.body)
     around = [
@@ -190,28 +187,27 @@ def find_candidates(refused: RefusedApply, fresh: LiveObject | None) -> Findings
         for difference in differences(live, made, sets)
         if (near := _distance(refused, difference[0])) is not None
     ]
+    around.sort(key=lambda each: each[0])
     others = FieldOwners(entries, [steps for _, steps, _, _ in around])
-    for near, steps, value, wanted in around:
+    for _, steps, value, wanted in around:
         if not is_content(steps) or value is None:
             continue
         owners = others.covering(steps)
-        given_up = all(gives_up(owner, refused.former) for owner in owners)
+        found = Candidate(steps=steps, owners=owners)
+        is_ours, given_up = covers(own, steps), all(gives_up(owner, refused.former) for owner in owners)
         if wanted is not None:
-            kept = _may_stay(refused, steps, value, wanted, body) if owners and not covers(own, steps) else None
-            if kept is not None:
-                candidates.append((near, Candidate(steps=steps, owners=owners, kept=kept, live=value)))
-            elif owners and (refused.immutable or not given_up) and not covers(own, steps):
-                of_others.append(Candidate(steps=steps, owners=owners))
-        elif owners and not steps[-1].startswith("f:"):
-            of_others.append(Candidate(steps=steps, owners=owners))  # an item of a list: it is no field of the refusal
-        elif steps[-1].startswith("f:") and (owners or not covers(own, steps)):
-            found = Candidate(steps=steps, owners=owners)
-            if given_up and (owners or known):
-                candidates.append((near, found))
-            elif owners:
+            if not owners or is_ours:
+                continue
+            if (kept := _may_stay(refused, steps, value, wanted, body)) is not None:
+                candidates.append(replace(found, kept=kept, live=value))
+            elif refused.immutable or not given_up:
                 of_others.append(found)
-    candidates.sort(key=lambda each: each[0])
-    return Findings(candidates=tuple(each for _, each in candidates[:TRIALS]), of_others=tuple(of_others))
+        # An item of a list is no field of the refusal.
+        elif given_up and steps[-1].startswith("f:") and (owners or (known and not is_ours)):
+            candidates.append(found)
+        elif owners:
+            of_others.append(found)
+    return Findings(candidates=tuple(candidates), of_others=tuple(of_others))
 
 
 def _distance(refused: RefusedApply, steps: Path) -> int | None:
@@ -232,68 +228,36 @@ def _may_stay(refused: RefusedApply, steps: Path, live: object, wanted: object, 
     names = field_names(steps)
     if not any(names[: len(field)] == field for field in refused.fields):
         return None
-    return _kept_value(steps, live, wanted, body)
-
-
-def _kept_value(steps: Path, live: object, wanted: object, body: IndexedBody) -> KeptValue | None:
     found = amounts(live, wanted)
     path = body.place(steps) if found is not None and found[0] != found[1] else ()
     return KeptValue(path=path, steps=steps, wanted=wanted) if len(path) == len(steps) else None
 
 
-def moved_values(refused: RefusedApply) -> tuple[Candidate, ...]:
-    """The values of the manifest that others moved, wherever they are: a denial names no field."""
-    live, body = refused.live, IndexedBody(refused.manifest.body)
-    own, others = owned_by(live), other_entries(live)
-    found = []
-    for steps, value, wanted in differences(live, LiveObject.of({**refused.manifest.body})):
-        if not is_content(steps) or value is None or wanted is None or covers(own, steps):
-            continue
-        kept = _kept_value(steps, value, wanted, body)
-        owners = tuple(owner for owner, fields in others if covers(fields, steps)) if kept is not None else ()
-        if owners:
-            found.append(Candidate(steps=steps, owners=owners, kept=kept, live=value))
-    return tuple(found[:TRIALS])
-
-
 # Trials.
 
 
-def beyond(candidate: Candidate, manifest: Manifest) -> bytes:
-    """The manifest with a value that is farther than the live one, to tell a value that goes one way from an immutable
-    one.
+def beside(candidate: Candidate, manifest: Manifest) -> tuple[bytes, bytes | None]:
+    """The manifest with two values beside the live one that may stay: one that is farther from the manifest's, to tell
+    a value that goes one way from an immutable one; and one a bit back, to tell it from a value that has a limit. None
+    if nothing is between the live value and the manifest's.
     """
-    kept, (live, wanted) = _amounts(candidate)
-    return _with_amount(manifest, kept, candidate.live, live + (1 if live > wanted else -1))
-
-
-def short_of(candidate: Candidate, manifest: Manifest) -> bytes | None:
-    """The manifest with a value a bit back from the live one, to tell a value that goes one way from one that has a
-    limit. None if nothing is between the two values.
-    """
-    kept, (live, wanted) = _amounts(candidate)
-    if live % 1 or wanted % 1:
-        return _with_amount(manifest, kept, candidate.live, (live + wanted) / 2)
-    between = live + (-1 if live > wanted else 1)
-    return None if between == wanted else _with_amount(manifest, kept, candidate.live, between)
-
-
-def _amounts(candidate: Candidate) -> tuple[KeptValue, tuple[Decimal, Decimal]]:
     kept = candidate.kept
     assert kept is not None
     found = amounts(candidate.live, kept.wanted)
     assert found is not None
-    return kept, found
+    live, wanted = found
+    one = 1 if live > wanted else -1
+    back = (live + wanted) / 2 if live % 1 or wanted % 1 else live - one
+    farther, nearer = (
+        encode(with_value(manifest.body, kept.path, _spelled(number, candidate.live))) for number in (live + one, back)
+    )
+    return farther, None if back == wanted else nearer
 
 
-def _with_amount(manifest: Manifest, kept: KeptValue, live: object, number: Decimal) -> bytes:
-    """The manifest with a number, spelled as the live value is."""
-    value: Any = int(number) if isinstance(live, int) else _text(number)
-    return encode(with_value(manifest.body, kept.path, f"{value}%" if is_percentage(live) else value))
-
-
-def _text(value: Decimal) -> str:
-    return format(value.normalize(), "f")
+def _spelled(number: Decimal, like: object) -> int | str:
+    """A number, spelled as another value is."""
+    value = int(number) if isinstance(like, int) else format(number.normalize(), "f")
+    return f"{value}%" if is_percentage(like) else value
 
 
 def merged_patch(claimed: LiveObject, manifest: Manifest) -> tuple[bytes, LiveObject]:
@@ -303,33 +267,18 @@ def merged_patch(claimed: LiveObject, manifest: Manifest) -> tuple[bytes, LiveOb
     after = merged(claimed, manifest, is_quantity)
     operations: list[dict[str, Any]] = []
     for pointer, before, now in (
-        ("", claimed.body, _content(after.body)),
-        ("/metadata", claimed.body["metadata"], _metadata(after.body["metadata"])),
+        ("", claimed.body, after.body),
+        ("/metadata", claimed.body["metadata"], after.body["metadata"]),
     ):
-        operations += [
-            {"op": "add", "path": f"{pointer}/{pointer_part(key)}", "value": value} for key, value in now.items()
-        ]
-        removed = before.keys() - now.keys() if pointer == "" else set()
-        operations += [
-            {"op": "remove", "path": f"/{pointer_part(key)}"} for key in sorted(removed) if key not in _KEPT_KEYS
-        ]
-    return encode_list(operations), after
+        for key in dict.fromkeys((*before, *now)):
+            if key in _NOT_PATCHED or before.get(key) == now.get(key):
+                continue
+            change = {"op": "add", "value": now[key]} if key in now else {"op": "remove"}
+            operations.append({**change, "path": f"{pointer}/{pointer_part(key)}"})
+    return encode(operations), after
 
 
-_KEPT_KEYS = frozenset({"apiVersion", "kind", "metadata", "status"})
-
-
-def _content(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {key: value for key, value in body.items() if key not in _KEPT_KEYS}
-
-
-def _metadata(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {key: value for key, value in metadata.items() if key in ("annotations", "labels", "ownerReferences")}
-
-
-def encode_list(operations: Sequence[Mapping[str, Any]]) -> bytes:
-    """The body of a JSON patch."""
-    return b"[" + b",".join(encode(each) for each in operations) + b"]"
+_NOT_PATCHED = frozenset({"apiVersion", "kind", "managedFields", "metadata", "status"})
 
 
 # Messages.

@@ -31,7 +31,7 @@ from ssa_operator.objects.field_attribution import Writer, attribute
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.manifest import MANAGED_BY_LABEL, Manifest
-from ssa_operator.objects.secret_fields import NO_SECRET_FIELDS, ParentSecrets, SecretFields
+from ssa_operator.objects.secret_fields import NO_SECRET_FIELDS, ParentSecrets, SecretFields, is_secret
 from ssa_operator.objects.source_location import FieldPath, names_in, value_at
 from ssa_operator.reconcile.child import Child
 
@@ -189,7 +189,7 @@ def _name(item: Any) -> str | None:
 
 
 def _data_of_secret(body: Mapping[str, Any]) -> Iterator[FieldPath]:
-    if (body.get("apiVersion"), body.get("kind")) == ("v1", "Secret"):
+    if is_secret(body):
         yield _LAST_APPLIED
         for field in ("data", "stringData"):
             entries = body.get(field)

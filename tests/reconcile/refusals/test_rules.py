@@ -26,7 +26,12 @@ from ssa_operator.reconcile.refusals.known_refusals import (
     refusal_notice,
     without_kept,
 )
-from ssa_operator.reconcile.refusals.rules import RefusedApply, changes_nothing_immutable, find_candidates
+from ssa_operator.reconcile.refusals.rules import (
+    RefusedApply,
+    changes_nothing_immutable,
+    find_candidates,
+    merged_patch,
+)
 from tests.objects.example_objects import document, parent
 
 Body = dict[str, Any]
@@ -121,6 +126,18 @@ def test_a_claim_takes_one_field_and_leaves_every_other_owner_alone(kubectl: lis
     above = {path[:length] for path in before for length in (1, 2)}
     assert before <= fields.get("kubectl-set", frozenset()) | above
     assert fields.get("controller", frozenset()) == frozenset(leaves(others[1]["fieldsV1"]))
+
+
+def test_a_trial_changes_what_the_apply_changes_and_nothing_else() -> None:
+    found = live(SPEC, entry(MANAGER, "Apply", ("f:spec", "f:paused"), ("f:data",)))
+    found = LiveObject.of({**found.body, "data": {"a": "b"}, "status": {"replicas": 1}, "type": "same"})
+    patch, after = merged_patch(found, made(strategy={"type": "Recreate"}))
+    operations = {each["path"]: (each["op"], each.get("value")) for each in json.loads(patch)}
+    labels = after.body["metadata"]["labels"]
+    assert operations.pop("/metadata/labels") == ("add", labels)
+    assert operations.pop("/metadata/ownerReferences")[0] == "add"
+    spec = {"strategy": {"type": "Recreate", "rollingUpdate": {"maxSurge": 1}}}
+    assert operations == {"/spec": ("add", spec), "/data": ("remove", None)}
 
 
 def test_a_removed_field_of_ours_is_a_change_of_the_manifest() -> None:
