@@ -29,7 +29,8 @@ from ssa_operator.rendering.yaml.to_yaml import yaml_document
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ssa_operator.tools.tree.listings import Watches
+    from ssa_operator.kube.api.client import Client
+    from ssa_operator.tools.tree.listings import Listings, Watches
     from ssa_operator.tools.tree.tree_view import Line
 
 
@@ -71,14 +72,6 @@ def lines(found: Iterable[Line]) -> None:
         console.print(columns.text(line), soft_wrap=True)
 
 
-def lines_or_data(found: Iterable[Line], value: Any, output: OutputFormat) -> None:
-    """Print the lines of a tree, or its data as JSON or YAML."""
-    if output is OutputFormat.TABLE:
-        lines(found)
-    else:
-        data(value, output)
-
-
 def data(value: Any, output: OutputFormat, *, document: bool = False) -> None:
     """Print any JSON value as JSON or YAML. With `document` others follow: JSON is one line, and YAML ends in `---`."""
     if output is OutputFormat.JSON and document:
@@ -96,7 +89,24 @@ Read = Callable[[], Awaitable[Any]]
 Draw: TypeAlias = "Callable[[Any, float], Sequence[Line]]"
 
 
-async def show_changes(watches: Watches, read: Read, draw: Draw, output: OutputFormat) -> None:
+async def show(
+    client: Client, read: Callable[[Listings], Awaitable[Any]], draw: Draw, output: OutputFormat, *, watch: bool
+) -> None:
+    """Read data and print them: drawn as lines, or as JSON or YAML. With `watch`, again after each change."""
+    from ssa_operator.tools.tree.listings import Lists, Watches
+
+    if watch:
+        async with Watches(client) as watches:
+            await _show_changes(watches, lambda: read(watches), draw, output)
+        return
+    found = await read(Lists(client))
+    if output is OutputFormat.TABLE:
+        lines(draw(found, time.time()))
+    else:
+        data(found, output)
+
+
+async def _show_changes(watches: Watches, read: Read, draw: Draw, output: OutputFormat) -> None:
     """Read and show data until cancelled: once, and after each change."""
     if output is OutputFormat.TABLE and streams.is_terminal():
         await _show_in_place(watches, read, draw)

@@ -19,13 +19,13 @@ from ssa_operator.cli.shared_options import (
     Templates,
     Watch,
 )
-from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.option_values import check_folders, check_selector, namespaces_of
-from ssa_operator.operator.process.streams import CommandError, ListFormat
+from ssa_operator.operator.process.streams import ListFormat
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ssa_operator.tools.tree.listings import Listings
     from ssa_operator.tools.tree.tree_view import Line
 
 
@@ -87,13 +87,12 @@ def status(
     from ssa_operator.rendering.folder.folder_settings import read_resource_settings
     from ssa_operator.tools import printing
     from ssa_operator.tools.command_target import cluster_target, parse_references
-    from ssa_operator.tools.tree.listings import Listings, Lists, Watches
-    from ssa_operator.tools.tree.parent_entries import list_parents, parent_entries, unserved_folders
+    from ssa_operator.tools.tree.parent_entries import list_parents, parent_entries, report_unserved
 
     check_folders(templates)
     check_selector(selector)
     namespaces = () if all_namespaces else namespaces_of(namespace)
-    wanted, wide = parse_references(parents or (), names=False), output is ListFormat.WIDE
+    wanted = parse_references(parents or (), names=False)
     folders = read_resource_settings(templates)
 
     async def entries(listings: Listings, mapper: RESTMapper) -> list[dict[str, Any]]:
@@ -103,18 +102,10 @@ def status(
 
     async def work() -> None:
         async with connection.connect(cluster_target(kubeconfig, context)) as client:
-            mapper = RESTMapper(client)
-            if missing := await unserved_folders(mapper, folders):
-                if len(missing) == len(folders):
-                    raise CommandError("\n".join(missing))
-                streams.error("\n".join(missing))
-            if not watch:
-                found = await entries(Lists(client), mapper)
-                printing.lines_or_data(_draw(found, time.time(), wide=wide), found, output.data_format)
-                return
-            async with Watches(client) as watches:
-                draw = functools.partial(_draw, wide=wide)
-                await printing.show_changes(watches, lambda: entries(watches, mapper), draw, output.data_format)
+            mapper, draw = RESTMapper(client), functools.partial(_draw, wide=output is ListFormat.WIDE)
+            await report_unserved(mapper, folders)
+            read = functools.partial(entries, mapper=mapper)
+            await printing.show(client, read, draw, output.data_format, watch=watch)
 
     connection.run(work())
 

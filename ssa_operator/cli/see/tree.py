@@ -18,7 +18,6 @@ from ssa_operator.cli.shared_options import (
     Templates,
     Watch,
 )
-from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.option_values import check_folders, check_selector, first_step, namespace_of
 from ssa_operator.operator.process.streams import CommandError, ListFormat
 
@@ -68,9 +67,8 @@ def tree(
     from ssa_operator.rendering.folder.folder_settings import read_resource_settings
     from ssa_operator.tools import printing
     from ssa_operator.tools.command_target import cluster_target, find_object, parse_reference, parse_references
-    from ssa_operator.tools.tree.listings import Lists, Watches
     from ssa_operator.tools.tree.object_tree import object_tree, parent_trees, read_again
-    from ssa_operator.tools.tree.parent_entries import list_parents, unserved_folders
+    from ssa_operator.tools.tree.parent_entries import list_parents, report_unserved
 
     check_selector(selector)
     within, wanted = namespace_of(namespace), parse_references(name or (), names=False)
@@ -89,10 +87,7 @@ def tree(
     async def reader(client: Client, mapper: RESTMapper) -> Callable[[Listings], Awaitable[Any]]:
         """What reads the trees, or that of the one object."""
         if not named:
-            if missing := await unserved_folders(mapper, folders):
-                if len(missing) == len(folders):
-                    raise CommandError("\n".join(missing))
-                streams.error("\n".join(missing))
+            await report_unserved(mapper, folders)
             return lambda listings: trees(listings, mapper)
         found = await find_object(client, mapper, parse_reference(name or ()), namespace=within, folders=folders)
         folder = folders.get(found.resource.name)
@@ -107,12 +102,7 @@ def tree(
         async with connection.connect(cluster_target(kubeconfig, context)) as client:
             read = await reader(client, RESTMapper(client))
             draw = functools.partial(_draw, wide=output is ListFormat.WIDE)
-            if not watch:
-                data = await read(Lists(client))
-                printing.lines_or_data(draw(data, time.time()), data, output.data_format)
-                return
-            async with Watches(client) as watches:
-                await printing.show_changes(watches, lambda: read(watches), draw, output.data_format)
+            await printing.show(client, read, draw, output.data_format, watch=watch)
 
     try:
         connection.run(work())

@@ -472,12 +472,8 @@ def changes_data(changes: ParentChanges) -> dict[str, Any]:
 
 def object_data(change: ObjectChange) -> dict[str, Any]:
     """The change of one object for `--output json`, without its diff."""
-    identity = change.identity
     return {
-        "group": identity.group,
-        "kind": identity.kind,
-        "namespace": identity.namespace,
-        "name": identity.name,
+        **asdict(change.identity),
         "result": change.result.value,
         "message": "; ".join(filter(None, (change.message, change.notice))),
         **location_data(change.location),

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.request import Scope
@@ -166,12 +166,9 @@ def _is_replaced(live: LiveObject) -> bool:
 
 def object_data(live: LiveObject, now: float) -> dict[str, Any]:
     """The data to show of an object, judged by the rules of readiness, with the restarts of a pod."""
-    identity, found = live.identity, readiness(live.body, now)
+    found = readiness(live.body, now)
     data: dict[str, Any] = {
-        "group": identity.group,
-        "kind": identity.kind,
-        "namespace": identity.namespace,
-        "name": identity.name,
+        **asdict(live.identity),
         "uid": live.uid,
         "state": found.state.value,
         "message": found.message,
@@ -179,7 +176,7 @@ def object_data(live: LiveObject, now: float) -> dict[str, Any]:
     }
     if found.state is not ReadinessState.CURRENT:
         data["since"] = unready_since(live.body)
-    if identity.group_kind == _POD:
+    if live.identity.group_kind == _POD:
         data["restarts"], data["restartedAt"] = restarts(live.body)
         data["phase"] = completed_phase(live)
     return {key: value for key, value in data.items() if value not in ("", None)}

@@ -24,6 +24,7 @@ from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.identity import read_identity
 from ssa_operator.objects.live_object import MANAGER, LiveObject
 from ssa_operator.objects.readiness import ReadinessState, conditions_of, readiness
+from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.reconcile.parent_records.rules import NO_REVISION, REVISION_ANNOTATION, read_parent_records
 from ssa_operator.reconcile.status.event_requests import EVENTS
@@ -71,9 +72,9 @@ async def parent_resources(mapper: RESTMapper, folders: Mapping[str, Settings]) 
     return found
 
 
-async def unserved_folders(mapper: RESTMapper, folders: Mapping[str, Settings]) -> list[str]:
-    """A sentence for each template folder whose resource the cluster does not serve, with what to do. Raises
-    ApiError.
+async def report_unserved(mapper: RESTMapper, folders: Mapping[str, Settings]) -> None:
+    """Print a sentence for each template folder whose resource the cluster does not serve, with what to do. Raises
+    CommandError with them if it serves none, and ApiError.
     """
     found = []
     for name in folders:
@@ -81,7 +82,10 @@ async def unserved_folders(mapper: RESTMapper, folders: Mapping[str, Settings]) 
             await mapper.resource_by_name(name)
         except UnknownKind as error:
             found.append(f"{name}: {error}")
-    return found
+    if found and len(found) == len(folders):
+        raise CommandError("\n".join(found))
+    if found:
+        streams.error("\n".join(found))
 
 
 async def list_parents(

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import counted
@@ -140,12 +141,8 @@ class Columns(Struct, frozen=True):
 
 def entry(live: LiveObject, status: Mapping[str, Any]) -> dict[str, Any]:
     """The data of one parent for the tree and for `--output json`."""
-    identity = live.identity
     return {
-        "group": identity.group,
-        "kind": identity.kind,
-        "namespace": identity.namespace,
-        "name": identity.name,
+        **asdict(live.identity),
         "uid": live.uid,
         "creationTimestamp": live.metadata.creation_timestamp,
         "conditions": status.get("conditions", []),
