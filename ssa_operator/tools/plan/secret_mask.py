@@ -17,7 +17,7 @@ import binascii
 import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
@@ -72,20 +72,8 @@ class SecretMask:
             with contextlib.suppress(ValueError):
                 found = decode_text(text)
         is_json = isinstance(found, (dict, list))
-        masked = json.dumps(self._leaves(of, path, found)) if is_json else self.token(of, path, text)
+        masked = json.dumps(self._masked(of, path, found, self.public)) if is_json else self.token(of, path, text)
         return base64.b64encode(masked.encode()).decode()
-
-    def _leaves(self, of: Identity, path: FieldPath, value: Any) -> Any:
-        if isinstance(value, dict):
-            return {
-                key if key in self.public else self.token(of, (*path, "(name)"), key): self._leaves(
-                    of, (*path, key), item
-                )
-                for key, item in value.items()
-            }
-        if isinstance(value, list):
-            return [self._leaves(of, (*path, at), item) for at, item in enumerate(value)]
-        return self.token(of, path, value if isinstance(value, str) else json.dumps(value))
 
     def masked(self, live: LiveObject, hidden: HiddenPaths) -> dict[str, Any]:
         """An object with tokens in place of its hidden fields."""
@@ -142,13 +130,17 @@ class SecretMask:
         others = aligned(_without_data(stored), _without_data(live), _without_data(applied), _without_data(masked))
         return {**others, "data": data}
 
-    def _masked(self, of: Identity, path: FieldPath, value: Any) -> Any:
-        """A hidden value: the names of its fields are hidden, too."""
+    def _masked(self, of: Identity, path: FieldPath, value: Any, public: Collection[str] = ()) -> Any:
+        """A hidden value: the names of its fields are hidden, too, except `public` ones."""
         if isinstance(value, Mapping):
-            named = ((self.token(of, (*path, "(name)"), key), key, item) for key, item in value.items())
-            return {name: self._masked(of, (*path, key), item) for name, key, item in named}
+            return {
+                key if key in public else self.token(of, (*path, "(name)"), key): self._masked(
+                    of, (*path, key), item, public
+                )
+                for key, item in value.items()
+            }
         if isinstance(value, list):
-            return [self._masked(of, (*path, at), item) for at, item in enumerate(value)]
+            return [self._masked(of, (*path, at), item, public) for at, item in enumerate(value)]
         return self.token(of, path, value if isinstance(value, str) else json.dumps(value))
 
 
