@@ -7,7 +7,7 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired, Required, TypedDict
 
 from msgspec import Struct
 
@@ -36,7 +36,7 @@ class ConditionData(TypedDict, total=False):
     lastTransitionTime: str
 
 
-class ParentObject(TypedDict, total=False):
+class ParentObject(TypedDict):
     """A parent."""
 
     group: str
@@ -46,17 +46,19 @@ class ParentObject(TypedDict, total=False):
     uid: str
     creationTimestamp: str | None
     conditions: list[ConditionData]
-    event: dict[str, Any]
+    event: NotRequired[dict[str, Any]]
     """The last Event, if its status has no place for conditions."""
+    revision: NotRequired[str]
+    """The revision of its templates that it runs, with rollouts."""
 
 
 class TreeNode(TypedDict, total=False):
     """A child, or an object below one."""
 
     group: str
-    kind: str
+    kind: Required[str]
     namespace: str
-    name: str
+    name: Required[str]
     uid: str
     state: str
     """Current, InProgress, Waiting, Failed, Terminating or NotFound."""
@@ -68,26 +70,26 @@ class TreeNode(TypedDict, total=False):
     """Succeeded for a pod that has completed."""
     restarts: int
     restartedAt: str
-    depth: int
+    depth: Required[int]
     """1 for a child, 2 for what is right below it."""
 
 
-class Done(TypedDict, total=False):
+class Done(TypedDict):
     """What a reconcile did to a child."""
 
     result: str
     object: str
     child: str
     """The key of the child."""
-    reason: str
+    reason: NotRequired[str]
 
 
 class TimelineEntry(TypedDict, total=False):
     """One thing that happened: a reconcile, a change by another manager, or another reason of a condition."""
 
-    kind: str
+    kind: Required[str]
     """reconcile, change or condition."""
-    at: float
+    at: Required[float]
     """In seconds since 1970."""
     until: float
     seconds: float
@@ -130,15 +132,15 @@ class ParentTree(TypedDict):
     """What happened in the last hour, by id."""
 
 
-class ReadinessData(TypedDict, total=False):
+class ReadinessData(TypedDict):
     """How an object was judged."""
 
     state: str
     rule: str
-    message: str
+    message: NotRequired[str]
 
 
-class ShownEvent(TypedDict, total=False):
+class ShownEvent(TypedDict):
     """A Kubernetes Event."""
 
     type: str
@@ -146,16 +148,16 @@ class ShownEvent(TypedDict, total=False):
     note: str
     time: str
     reporter: str
-    count: int
+    count: NotRequired[int]
 
 
-class Details(TypedDict, total=False):
+class Details(TypedDict):
     """Conditions, Events and readiness of an object."""
 
     conditions: list[ConditionData]
     events: list[ShownEvent]
     notes: list[str]
-    readiness: ReadinessData
+    readiness: NotRequired[ReadinessData]
     """Of a child, or of an object below one."""
 
 
@@ -168,7 +170,7 @@ class FieldOwnerData(TypedDict):
     time: str
 
 
-class ChangedFieldData(TypedDict, total=False):
+class ChangedFieldData(TypedDict):
     """A field that an apply would change."""
 
     field: str
@@ -176,11 +178,11 @@ class ChangedFieldData(TypedDict, total=False):
     after: Any
     cause: str
     managers: list[FieldOwnerData]
-    file: str
-    line: int
+    file: NotRequired[str]
+    line: NotRequired[int]
 
 
-class LeftFieldData(TypedDict, total=False):
+class LeftFieldData(TypedDict):
     """A field that an apply would leave to its managers."""
 
     field: str
@@ -189,7 +191,7 @@ class LeftFieldData(TypedDict, total=False):
     handedOver: bool
 
 
-class ChangedObject(TypedDict, total=False):
+class ChangedObject(TypedDict):
     """What an apply would do to an object."""
 
     group: str
@@ -198,8 +200,8 @@ class ChangedObject(TypedDict, total=False):
     name: str
     result: str
     message: str
-    file: str
-    line: int
+    file: NotRequired[str]
+    line: NotRequired[int]
     adopted: bool
     adoptedFrom: list[Any]
     fields: list[ChangedFieldData]
@@ -207,7 +209,7 @@ class ChangedObject(TypedDict, total=False):
     diff: str
 
 
-class WouldChange(TypedDict, total=False):
+class WouldChange(TypedDict):
     """What an apply of a parent would change now, as `diff --output json` prints it."""
 
     kind: str
@@ -220,7 +222,7 @@ class WouldChange(TypedDict, total=False):
     objects: list[ChangedObject]
 
 
-class EdgeData(TypedDict, total=False):
+class EdgeData(TypedDict):
     """What a child reads of another object, or that it comes after it."""
 
     source: str
@@ -228,24 +230,24 @@ class EdgeData(TypedDict, total=False):
     target: str
     """The key of the other object, or the words of a query."""
     label: str
-    file: str
-    line: int
-    cycle: bool
+    file: NotRequired[str]
+    line: NotRequired[int]
+    cycle: NotRequired[bool]
 
 
-class LookedUp(TypedDict, total=False):
+class LookedUp(TypedDict):
     """An object that a template looks up by name, and that is no child."""
 
     group: str
     kind: str
     namespace: str
     name: str
-    uid: str
-    state: str
+    uid: NotRequired[str]
+    state: NotRequired[str]
     """As of a child; NotFound if it does not exist. Absent if the reader or the operator may not get it."""
-    message: str
+    message: NotRequired[str]
     """Why it has no state."""
-    creationTimestamp: str
+    creationTimestamp: NotRequired[str]
 
 
 class Edges(TypedDict):
@@ -260,7 +262,7 @@ class Edges(TypedDict):
 class ManifestLine(TypedDict, total=False):
     """A line of a live child, with who wrote it."""
 
-    text: str
+    text: Required[str]
     path: str
     writer: str
     file: str
@@ -279,22 +281,22 @@ class ManifestLine(TypedDict, total=False):
     default: bool
 
 
-class ManifestData(TypedDict, total=False):
+class ManifestData(TypedDict):
     """A live child as YAML."""
 
     lines: list[ManifestLine]
-    note: str
+    note: NotRequired[str]
 
 
-class RenderedLine(TypedDict, total=False):
+class RenderedLine(TypedDict):
     """A line of a rendered manifest."""
 
     text: str
-    line: int
+    line: NotRequired[int]
     """The line of the file that writes it."""
 
 
-class RenderedDocument(TypedDict, total=False):
+class RenderedDocument(TypedDict):
     """A manifest that a file renders."""
 
     kind: str
@@ -302,7 +304,7 @@ class RenderedDocument(TypedDict, total=False):
     line: int
     """Its first line in the file."""
     lines: list[RenderedLine]
-    message: str
+    message: NotRequired[str]
     """Why it is not applied."""
 
 

@@ -15,7 +15,7 @@ from ssa_operator.operator.http import Server
 from ssa_operator.operator.rollouts.rules import Member, first_state, waves_ahead, with_loaded
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.folder.loaded_folders import FolderInputs
-from ssa_operator.web.answers import OPERATIONS
+from ssa_operator.web.answers import OPERATIONS, ParentObject
 from ssa_operator.web.folder_page import STAND_IN
 from ssa_operator.web.rollout_page import changed_files
 from ssa_operator.web.routes import WebView
@@ -88,6 +88,9 @@ async def test_the_json_has_a_stopped_a_held_and_a_running_rollout_in_the_words_
         first = value["revision"]
         assert steps(value) == [("All parents", {"ready": 6})]
         assert ("before" in value, "files" in value, "undo" in value) == (False, False, False)
+        parent = (await page.json(f"parents/{story.folder}/{desk.namespace}/p0"))["parent"]
+        assert parent["revision"] == first
+        assert msgspec.convert(parent, ParentObject) == parent, "the reference has these fields"
         story.write(BREAKS_CANARY + child("two"))
         value = await until(values, "Stopped")
         assert value["message"] in (await story.rollout("status", "--no-watch"))[2]

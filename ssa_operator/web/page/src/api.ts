@@ -6,48 +6,46 @@ import { API, UI } from "./router";
 
 type Schemas = components["schemas"];
 
-/** A schema with the fields that each of its answers has, and with others that are known more closely. */
-type Of<Name extends keyof Schemas, Has extends keyof Schemas[Name] = never, More = unknown> =
-  Omit<Schemas[Name], Has | keyof More> & Required<Pick<Schemas[Name], Exclude<Has, keyof More>>> & More;
+/** A schema, of which some fields are known more closely. */
+type Of<Name extends keyof Schemas, More> = Omit<Schemas[Name], keyof More> & More;
 
 export type Group = "ready" | "working" | "failed" | "unknown";
 type Counts = Partial<Record<Group, number>>;
 type Problem = { message: string; file?: string; line?: number };
 
-export type Folder = Of<"FolderRow", never, { counts?: Counts; problems?: Problem[]; rollout?: Schemas["RolloutLine"] }>;
-export type ParentRow = Of<"ParentRow", never, { group: Group; since?: string }>;
-export type Overview = Of<"Overview", never, { folders: Record<string, Folder>; items: Record<string, ParentRow>; problems?: Problem[]; leader?: boolean; away?: Schemas["ApiServerAway"] }>;
+export type Folder = Of<"FolderRow", { counts?: Counts; problems?: Problem[]; rollout?: Schemas["RolloutLine"] }>;
+export type ParentRow = Of<"ParentRow", { group: Group; since?: string }>;
+export type Overview = Of<"Overview", { folders: Record<string, Folder>; items: Record<string, ParentRow>; problems?: Problem[]; leader?: boolean; away?: Schemas["ApiServerAway"] }>;
 
 export type Condition = Schemas["ConditionData"];
-export type TreeNode = Of<"TreeNode", "kind" | "name" | "depth">;
-export type Done = Of<"Done", "result" | "object" | "child">;
-export type Entry = Of<"TimelineEntry", "at", { kind: "reconcile" | "change" | "condition"; did?: Done[]; group?: Group }>;
-type ParentObject = Of<"ParentObject", "group" | "kind" | "name" | "uid" | "conditions", { creationTimestamp?: string }>;
-export type Parent = Of<"ParentTree", never, { parent: ParentObject; nodes: Record<string, TreeNode>; timeline: Record<string, Entry> }>;
+export type TreeNode = Schemas["TreeNode"];
+export type Done = Schemas["Done"];
+export type Entry = Of<"TimelineEntry", { kind: "reconcile" | "change" | "condition"; group?: Group }>;
+type ParentObject = Of<"ParentObject", { creationTimestamp?: string }>;
+export type Parent = Of<"ParentTree", { parent: ParentObject; timeline: Record<string, Entry> }>;
 
-export type ObjectEvent = Of<"ShownEvent", "type" | "reason" | "note" | "time" | "reporter">;
-export type Details = Of<"Details", "conditions" | "notes", { events: ObjectEvent[]; readiness?: Of<"ReadinessData", "state" | "rule"> }>;
+export type ObjectEvent = Schemas["ShownEvent"];
+export type Details = Schemas["Details"];
 
-export type ChangedField = Of<"ChangedFieldData", "field" | "before" | "after" | "cause" | "managers">;
-export type ObjectChange = Of<"ChangedObject", "group" | "kind" | "namespace" | "name" | "result" | "message" | "adopted" | "diff", { fields: ChangedField[]; left: Of<"LeftFieldData", "field" | "managers">[] }>;
-export type Changes = Of<"WouldChange", "notes" | "problems" | "waits", { objects: ObjectChange[] }>;
+export type ChangedField = Schemas["ChangedFieldData"];
+export type ObjectChange = Schemas["ChangedObject"];
+export type Changes = Schemas["WouldChange"];
 
-export type Edge = Of<"EdgeData", "source" | "target" | "label">;
+export type Edge = Schemas["EdgeData"];
 /** An object that a template looks up by name, and that is no child. */
-export type LookedUp = Of<"LookedUp", "group" | "kind" | "name">;
-export type Edges = { edges: Edge[]; objects: Record<string, LookedUp> };
+export type LookedUp = Schemas["LookedUp"];
+export type Edges = Omit<Schemas["Edges"], "problems">;
 
-export type ManifestLine = Of<"ManifestLine", "text">;
+export type ManifestLine = Schemas["ManifestLine"];
 export type TemplateFile = Schemas["TemplateFile"];
-type RenderedDocument = Of<"RenderedDocument", "kind" | "name" | "line", { lines: Of<"RenderedLine", "text">[] }>;
-export type RenderedFile = Of<"RenderedFile", never, { documents: RenderedDocument[] }>;
+export type RenderedFile = Schemas["RenderedFile"];
 export type FolderGraph = Schemas["FolderGraph"];
-export type FolderPage = Of<"FolderPage", never, { graph: FolderGraph; problems?: Problem[] }>;
+export type FolderPage = Of<"FolderPage", { graph: FolderGraph; problems?: Problem[] }>;
 
-export type RolloutParent = Of<"RolloutParent", never, { group: Group; since?: string }>;
-export type RolloutWave = Of<"RolloutWave", never, { state: "reached" | "current" | "ahead" | "skipped"; counts: Counts; parents: RolloutParent[] }>;
+export type RolloutParent = Of<"RolloutParent", { group: Group; since?: string }>;
+export type RolloutWave = Of<"RolloutWave", { state: "reached" | "current" | "ahead" | "skipped"; counts: Counts; parents: RolloutParent[] }>;
 export type RolloutFile = Schemas["RolloutFile"];
-export type RolloutPage = Of<"RolloutPage", never, { waves?: RolloutWave[] }>;
+export type RolloutPage = Of<"RolloutPage", { waves?: RolloutWave[] }>;
 
 export type Connection = "connecting" | "live" | "lost" | "ended";
 
