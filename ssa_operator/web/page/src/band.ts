@@ -60,7 +60,8 @@ export function zoomed(span: number, by: number): number {
 /** The end of a window of this span around a time, within the last hour. */
 export const endAround = (at: number, span: number, now: number): number => Math.min(now, Math.max(now - HOUR + span, at + span / 2));
 
-const failed = (mark: Mark): boolean => mark.entry?.result === "failed" || mark.entry?.result === "error" || mark.event?.type === "Warning";
+/** Whether a reconcile failed, or an Event warns. */
+export const failed = (mark: Mark): boolean => mark.entry?.result === "failed" || mark.entry?.result === "error" || mark.event?.type === "Warning";
 
 /** What matters more is drawn where two marks lie on one another. */
 const weight = (mark: Mark): number => (failed(mark) ? 3 : mark.entry?.did ? 2 : 1);

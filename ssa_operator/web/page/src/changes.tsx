@@ -1,7 +1,7 @@
 // What an apply would change now.
 import { useState } from "preact/hooks";
 import { type ChangedField, type Changes, type Group, type ObjectChange } from "./api";
-import { now, Source, State } from "./parts";
+import { Loaded, now, Source, State } from "./parts";
 import { useRead } from "./read";
 import { age, plural } from "./words";
 
@@ -19,24 +19,22 @@ const differs = (each: ObjectChange): boolean => each.result !== "unchanged" || 
 
 /** What an apply of a child would change now. */
 export function ChildChanges({ path, child, version }: { path: string; child: string; version: string }) {
-  const { value, error } = useRead<Changes>(`${path}/would-change?child=${encodeURIComponent(child)}`, version);
-  if (error) return <p class="message" role="alert">{error}</p>;
-  if (value === null) return <p class="empty">Asking the API server …</p>;
-  return <ChangeList changes={value} nothing="An apply now would change nothing in it." />;
+  const found = useRead<Changes>(`${path}/would-change?child=${encodeURIComponent(child)}`, version);
+  return <Loaded reading={found} wait="Asking the API server …">{(changes) => <ChangeList changes={changes} nothing="An apply now would change nothing in it." />}</Loaded>;
 }
 
 /** What an apply of a parent would change now. */
 export function ParentChanges({ path }: { path: string }) {
   // A dry run of all children is not repeated by itself.
   const [round, setRound] = useState(0);
-  const { value, error, at } = useRead<Changes>(`${path}/would-change`, String(round));
-  if (error) return <p class="message" role="alert">{error}</p>;
-  if (value === null) return <p class="empty">Asking the API server …</p>;
+  const found = useRead<Changes>(`${path}/would-change`, String(round));
   return (
-    <div aria-live="polite">
-      <h2 class="part">Now <span class="faint">· checked {age(new Date(at).toISOString(), now.value)} ago ·</span> <button type="button" class="plain link" onClick={() => setRound(round + 1)}>check again</button></h2>
-      <ChangeList changes={value} nothing="An apply now would change nothing." />
-    </div>
+    <Loaded reading={found} wait="Asking the API server …">{(changes) => (
+      <div aria-live="polite">
+        <h2 class="part">Now <span class="faint">· checked {age(new Date(found.at).toISOString(), now.value)} ago ·</span> <button type="button" class="plain link" onClick={() => setRound(round + 1)}>check again</button></h2>
+        <ChangeList changes={changes} nothing="An apply now would change nothing." />
+      </div>
+    )}</Loaded>
   );
 }
 

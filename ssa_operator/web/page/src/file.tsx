@@ -1,8 +1,8 @@
 // The text of a template file: its problems, and what it renders for a parent.
 import { useEffect, useRef } from "preact/hooks";
 import type { FolderPage, Overview, RenderedFile, TemplateFile } from "./api";
-import { State } from "./parts";
-import { useBeat, useRead } from "./read";
+import { Loaded, State } from "./parts";
+import { type Reading, useBeat, useRead } from "./read";
 import { API, go, place, UI, withQuery } from "./router";
 import { plural } from "./words";
 
@@ -80,14 +80,12 @@ function Lines({ name, file, rendered, parent }: LinesProps) {
 }
 
 /** What the file renders for a parent; a line leads to the one of the file that writes it. */
-function Rendered({ parent, inUse, rendered }: { parent: string; inUse: boolean; rendered: { value: RenderedFile | null; error: string } }) {
+function Rendered({ parent, inUse, rendered }: { parent: string; inUse: boolean; rendered: Reading<RenderedFile> }) {
   const wanted = Number(place.value.query.get("line") ?? 0);
-  const { value, error } = rendered;
   const box = useRef<HTMLElement>(null);
   useEffect(() => {
     box.current?.querySelector(".matched")?.scrollIntoView({ block: "center" });
-  }, [wanted, value === null]);
-  const nothing = value !== null && value.documents.length === 0;
+  }, [wanted, rendered.value === null]);
   return (
     <section class="text rendered" aria-label={`Rendered for ${parent}`} tabIndex={0} ref={box}>
       <div class="above small">
@@ -95,15 +93,14 @@ function Rendered({ parent, inUse, rendered }: { parent: string; inUse: boolean;
         {!inUse && <State group="working" word="by the last good templates" />}
         <button type="button" class="plain end" aria-label="Close the render" onClick={() => go(withQuery({ parent: "" }), { replace: true })}>×</button>
       </div>
-      {error && <p class="message" role="alert">{error}</p>}
-      {value === null ? !error && <p class="empty">Rendering it …</p> : (
+      <Loaded reading={rendered} wait="Rendering it …">{(value) => (
         <>
           {value.elsewhere > 0 && <p class="message problem">{plural(value.elsewhere, "problem")} in other files {value.elsewhere === 1 ? "keeps" : "keep"} this parent from being ready.</p>}
           {[...value.problems.map((each) => [each, "problem"] as const), ...value.waits.map((each) => [each, "waits"] as const)].map(([each, kind]) => (
             <p key={each.message} class={`message ${kind}`}>line {each.line}: {each.message}</p>
           ))}
           {value.notes.map((note) => <p class="message" key={note}>{note}</p>)}
-          {nothing && value.problems.length + value.waits.length === 0 && <p class="empty">The file renders nothing for this parent.</p>}
+          {value.documents.length + value.problems.length + value.waits.length === 0 && <p class="empty">The file renders nothing for this parent.</p>}
           {value.documents.map((document) => (
             <div key={`${document.kind} ${document.name}`}>
               <h2>{document.kind} {document.name}</h2>
@@ -119,7 +116,7 @@ function Rendered({ parent, inUse, rendered }: { parent: string; inUse: boolean;
             </div>
           ))}
         </>
-      )}
+      )}</Loaded>
     </section>
   );
 }

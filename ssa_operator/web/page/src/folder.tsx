@@ -1,17 +1,17 @@
 // A template folder: its files with their problems, what waits for what, and what a change that doesn't load changed.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { type FolderGraph, type FolderPage, open, reader, type TemplateFile } from "./api";
+import { type FolderGraph, type FolderPage, reader, type TemplateFile } from "./api";
 import { FileView } from "./file";
 import type { Layout } from "./layers";
-import { Bar, Copy, now, State, useKeys } from "./parts";
+import { Copy, DiffLine, now, Page, State, Tabs, useKeys } from "./parts";
+import { useStream } from "./read";
 import { API, folderAddress, go, place, ROLLOUT, UI, withQuery } from "./router";
 import { age, command, curl, labelParts, plural } from "./words";
 
 type Tab = "files" | "graph" | "changes";
 
 export function FolderView({ folder }: { folder: string }) {
-  const stream = useMemo(() => open<FolderPage>(`${API}folders/${encodeURIComponent(folder)}?stream=1`), [folder]);
-  useEffect(() => stream.close, [stream]);
+  const stream = useStream<FolderPage>(`${API}folders/${encodeURIComponent(folder)}?stream=1`);
   const shown = stream.value.value;
   const files = Object.entries(shown?.files ?? {});
   const changed = files.filter(([, file]) => file.difference?.length);
@@ -21,7 +21,6 @@ export function FolderView({ folder }: { folder: string }) {
   const tab = tabs.find(([id]) => id === query.get("tab"))?.[0] ?? "files";
   const chosen = files.find(([name]) => name === query.get("file"))?.[0] ?? (files.find(([, file]) => file.problems?.length) ?? files.find(([name]) => !base(name).startsWith("_")) ?? files[0])?.[0] ?? "";
   const select = (file: string) => go(withQuery({ file, line: "" }), { replace: true });
-  const show = (id: Tab) => go(withQuery({ tab: id === "files" ? "" : id }), { replace: true });
   const [node, setNode] = useState(-1);
   const move = (by: number) => {
     if (tab === "graph") {
@@ -35,7 +34,7 @@ export function FolderView({ folder }: { folder: string }) {
     const next = files[Math.max(0, Math.min(files.length - 1, at))];
     if (next) select(next[0]);
   };
-  const turn = (by: number) => show(tabs[(tabs.findIndex(([id]) => id === tab) + by + tabs.length) % tabs.length]![0]);
+  const turn = (by: number) => document.getElementById(`tab-${tabs[(tabs.findIndex(([id]) => id === tab) + by + tabs.length) % tabs.length]![0]}`)?.click();
   useKeys({
     j: () => move(1), k: () => move(-1), ArrowDown: () => move(1), ArrowUp: () => move(-1), ArrowRight: () => turn(1), ArrowLeft: () => turn(-1),
     Escape: () => setNode(-1),
@@ -45,27 +44,17 @@ export function FolderView({ folder }: { folder: string }) {
   }, [folder]);
 
   return (
-    <>
-      <Bar crumbs={<><a href={UI}>Overview</a><i aria-hidden="true">/</i><b aria-current="page">{folder}</b></>} connection={stream.connection.value} search="" onSearch={(text) => go(`?text=${encodeURIComponent(text)}`)} />
-      {stream.error.value && <p class="banner" role="alert">{stream.error.value}</p>}
-      {shown === null ? <main class="empty"><h1 class="hidden">{folder}</h1>{stream.error.value ? <a class="link" href={UI}>All folders</a> : "Reading the templates …"}</main> : (
-        <main class="folder">
-          <Head shown={shown} tab={tab} />
-          <div class="tabs" role="tablist" aria-label="Parts of the folder">
-            {tabs.map(([id, label, count]) => (
-              <button type="button" key={id} id={`tab-${id}`} role="tab" aria-selected={tab === id} aria-controls="part" tabIndex={tab === id ? 0 : -1} class={tab === id ? "on" : ""} onClick={() => show(id)}>
-                {label} <span class="faint">{count}</span>
-              </button>
-            ))}
-          </div>
-          <div id="part" class={`pane ${tab === "files" ? (query.get("parent") ? "texts beside" : "texts") : tab}`} role="tabpanel" aria-labelledby={`tab-${tab}`}>
-            {tab === "files" && <Files files={files} chosen={chosen} shown={shown} onSelect={select} />}
-            {tab === "graph" && <Graph graph={shown.graph} folder={folder} served={shown.kind !== undefined} chosen={node} onChoose={setNode} />}
-            {tab === "changes" && changed.map(([name, file]) => <Changes key={name} name={name} file={file} />)}
-          </div>
-        </main>
-      )}
-    </>
+    <Page stream={stream} shown={shown} crumbs={[[UI, "Overview"]]} here={folder} reading="Reading the templates …" back={[UI, "All folders"]}>{(shown) => (
+      <main class="folder">
+        <Head shown={shown} tab={tab} />
+        <Tabs of="folder" tabs={tabs} chosen={tab} home="files" />
+        <div id="part" class={`pane ${tab === "files" ? (query.get("parent") ? "texts beside" : "texts") : tab}`} role="tabpanel" aria-labelledby={`tab-${tab}`}>
+          {tab === "files" && <Files files={files} chosen={chosen} shown={shown} onSelect={select} />}
+          {tab === "graph" && <Graph graph={shown.graph} folder={folder} served={shown.kind !== undefined} chosen={node} onChoose={setNode} />}
+          {tab === "changes" && changed.map(([name, file]) => <Changes key={name} name={name} file={file} />)}
+        </div>
+      </main>
+    )}</Page>
   );
 }
 
@@ -120,11 +109,7 @@ function Changes({ name, file }: { name: string; file: TemplateFile }) {
     <section aria-label={`Changes of ${name}`}>
       <h2>{base(name)} <span class="faint">beside the last good one</span></h2>
       <div class="code compared" tabIndex={0}>
-        {file.difference!.map((line, at) => (
-          <div key={at} class={line.mark === "+" ? "added" : line.mark === "-" ? "gone" : line.mark === "@" ? "between" : ""}>
-            <span class="g" aria-hidden="true">{line.mark === "@" ? "" : line.mark}</span><span>{line.mark === "+" && <span class="hidden">now: </span>}{line.mark === "-" && <span class="hidden">before: </span>}{line.text || " "}</span>
-          </div>
-        ))}
+        {file.difference!.map((line, at) => <DiffLine key={at} line={line} />)}
       </div>
     </section>
   );

@@ -1,7 +1,8 @@
 // The overview: what needs a change comes first, in words.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { type Folder, type Group, type Overview, open, type ParentRow } from "./api";
-import { Bar, Copy, Line, now, Source, State, useKeys } from "./parts";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { type Folder, type Group, type Overview, type ParentRow } from "./api";
+import { Copy, GROUPS, Line, now, Page, Source, State, useKeys } from "./parts";
+import { useStream } from "./read";
 import { Phase } from "./rollout";
 import { API, folderAddress, go, parentAddress, place, ROLLOUT, UI, withQuery } from "./router";
 import { age, clock, command, located, number, plural, shortened, split } from "./words";
@@ -22,8 +23,7 @@ export function OverviewPage() {
     return () => clearTimeout(wait);
   }, [typed]);
 
-  const stream = useMemo(() => open<Overview>(`${API}overview?${address}`), [address]);
-  useEffect(() => stream.close, [stream]);
+  const stream = useStream<Overview>(`${API}overview?${address}`);
   const last = useRef<Overview | null>(null);
   if (stream.value.value !== null) last.current = stream.value.value;
   const shown = last.current;
@@ -51,24 +51,20 @@ export function OverviewPage() {
   });
 
   return (
-    <>
-      <Bar crumbs={<b aria-current="page">Overview</b>} connection={stream.connection.value} search={typed} onSearch={setTyped} />
-      {stream.error.value && <p class="banner" role="alert">{stream.error.value}</p>}
-      {!stream.error.value && shown?.away && <p class="banner"><span role="alert">The API server has not answered since {clock(Date.parse(shown.away.since) / 1000)}</span>, {age(shown.away.since, now.value)} ago; what this page shows is of then. {shown.away.problem}</p>}
-      {shown === null ? <main class="empty"><h1 class="hidden">Overview</h1>{stream.error.value ? "" : "Waiting for the operator …"}</main> : (
-        <main class="overview">
-          <h1 class="hidden">Overview</h1>
-          <Figures shown={shown} />
-          <Folders shown={shown} chosen={query.get("folder") ?? ""} />
-          <section class="list" aria-label="Parents">
-            <Rollouts shown={shown} />
-            <Filters shown={shown} />
-            <Parents shown={shown} order={order} folds={folds} open={unfolded} selected={at} onSelect={setSelected} onFold={toggle} />
-            <Pages shown={shown} />
-          </section>
-        </main>
-      )}
-    </>
+    <Page stream={stream} shown={shown} crumbs={[]} here="Overview" reading="Waiting for the operator …" search={typed} onSearch={setTyped}>{(shown) => <>
+      {!stream.error.value && shown.away && <p class="banner"><span role="alert">The API server has not answered since {clock(Date.parse(shown.away.since) / 1000)}</span>, {age(shown.away.since, now.value)} ago; what this page shows is of then. {shown.away.problem}</p>}
+      <main class="overview">
+        <h1 class="hidden">Overview</h1>
+        <Figures shown={shown} />
+        <Folders shown={shown} chosen={query.get("folder") ?? ""} />
+        <section class="list" aria-label="Parents">
+          <Rollouts shown={shown} />
+          <Filters shown={shown} />
+          <Parents shown={shown} order={order} folds={folds} open={unfolded} selected={at} onSelect={setSelected} onFold={toggle} />
+          <Pages shown={shown} />
+        </section>
+      </main>
+    </>}</Page>
   );
 }
 
@@ -90,8 +86,8 @@ function Figures({ shown }: { shown: Overview }) {
         <h2>Parents</h2>
         <b>{number(shown.parents)}</b> <span class="dim">in {plural(folders, "folder")}</span>
         <p class="small states">
-          {(["failed", "working", "unknown", "ready"] as const).map((group) => sum(shown, group) > 0 && (
-            <a key={group} href={`${UI}${withQuery({ group, offset: "" })}`}><State group={group} word={`${number(sum(shown, group))} ${sum(shown, group) === 1 && group === "failed" ? "needs a change" : GROUPS[group]}`} /></a>
+          {GROUPS.map((group) => sum(shown, group) > 0 && (
+            <a key={group} href={`${UI}${withQuery({ group, offset: "" })}`}><State group={group} word={`${number(sum(shown, group))} ${sum(shown, group) === 1 && group === "failed" ? "needs a change" : WORDS[group]}`} /></a>
           ))}
         </p>
       </div>
@@ -102,7 +98,7 @@ function Figures({ shown }: { shown: Overview }) {
   );
 }
 
-const GROUPS: Record<Group, string> = { failed: "need a change", working: "in progress", unknown: "unknown", ready: "ready" };
+const WORDS: Record<Group, string> = { failed: "need a change", working: "in progress", unknown: "unknown", ready: "ready" };
 
 function Folders({ shown, chosen }: { shown: Overview; chosen: string }) {
   const folders = Object.entries(shown.folders);
@@ -130,7 +126,7 @@ function Folders({ shown, chosen }: { shown: Overview; chosen: string }) {
       {waiting.length > 0 && <h2>Not served</h2>}
       {waiting.map(([name, folder]) => <div class="trouble" key={name}><State state="NotFound" word={name} /><p class="small dim">{folder.waits}</p></div>)}
       <h2>Folders</h2>
-      <FolderLink name="" label="All" folder={{ parents: shown.parents, counts: { failed: sum(shown, "failed"), working: sum(shown, "working"), unknown: sum(shown, "unknown"), ready: sum(shown, "ready") } }} chosen={chosen} />
+      <FolderLink name="" label="All" folder={{ parents: shown.parents, counts: Object.fromEntries(GROUPS.map((group) => [group, sum(shown, group)])) }} chosen={chosen} />
       {folders.map(([name, folder]) => <FolderLink key={name} name={name} label={name} folder={folder} chosen={chosen} />)}
     </nav>
   );
@@ -139,7 +135,7 @@ function Folders({ shown, chosen }: { shown: Overview; chosen: string }) {
 function FolderLink({ name, label, folder, chosen }: { name: string; label: string; folder: Folder; chosen: string }) {
   const counts = folder.counts ?? {};
   const text = withQuery({ folder: name, offset: "" });
-  const words = (["failed", "working", "unknown", "ready"] as const).filter((group) => counts[group]).map((group) => `${counts[group]} ${GROUPS[group]}`).join(", ");
+  const words = GROUPS.filter((group) => counts[group]).map((group) => `${counts[group]} ${WORDS[group]}`).join(", ");
   return (
     <div class={chosen === name ? "folder on" : "folder"}>
       <a href={`${UI}${text}`} aria-current={chosen === name ? "true" : undefined} title={words}>
@@ -153,7 +149,7 @@ function FolderLink({ name, label, folder, chosen }: { name: string; label: stri
 
 /** Each group has a visible part, however few parents it has. */
 function parts(counts: Partial<Record<Group, number>>) {
-  const groups = (["failed", "working", "unknown", "ready"] as const).filter((group) => counts[group]);
+  const groups = GROUPS.filter((group) => counts[group]);
   const total = groups.reduce((sum, group) => sum + counts[group]!, 0);
   const wide = groups.map((group) => Math.max(2, (100 * counts[group]!) / total));
   const scale = 100 / wide.reduce((sum, width) => sum + width, 0);
@@ -197,7 +193,7 @@ function Filters({ shown }: { shown: Overview }) {
       <input class="chip labels" aria-label="Labels" placeholder="labels: app=web" value={query.get("labels") ?? ""} autocomplete="off" spellcheck={false}
         onChange={(event) => go(withQuery({ labels: event.currentTarget.value.trim(), offset: "" }))} />
       {folder !== undefined && <a class="chip" href={folderAddress(query.get("folder")!)}>templates</a>}
-      {group && group !== "unready" && <a class="chip on" aria-label={`Show ${GROUPS[group as Group]} and all others`} href={`${UI}${withQuery({ group: "", offset: "" })}`}>{GROUPS[group as Group]} ×</a>}
+      {group && group !== "unready" && <a class="chip on" aria-label={`Show ${WORDS[group as Group]} and all others`} href={`${UI}${withQuery({ group: "", offset: "" })}`}>{WORDS[group as Group]} ×</a>}
       <span class="small faint end">
         {number(shown.matching)} of {number(shown.parents)} · <Copy quiet text={command("status", folder?.kind?.toLowerCase() ?? "", ...option("-n", namespace), ...option("-l", labels), ...option("--text", query.get("text")), ...option("--only", group), ...option("--only", query.has("suspended") && "suspended"), ...option("--only", query.has("conflict") && "conflict"))}>copy as command</Copy>
       </span>

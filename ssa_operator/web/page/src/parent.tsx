@@ -1,12 +1,12 @@
 // One parent: what it is made of, what waits for what, and who wrote each line of a child.
 import type { JSX, VNode } from "preact";
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { type Details, type Edge, type Edges, type Group, type ManifestLine, open, type Parent, read, reader, type TreeNode } from "./api";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { type Details, type Edge, type Edges, type Group, type ManifestLine, type Parent, reader, type TreeNode } from "./api";
 import { ChildChanges, ParentChanges } from "./changes";
 import { Conditions, Events, Readiness } from "./details";
 import { useFlash } from "./overview";
-import { Age, Bar, Copy, groupOf, now, Source, State, stateWord, useKeys } from "./parts";
-import { useBeat, useRead } from "./read";
+import { Age, Copy, groupOf, Loaded, now, Page, Source, State, stateWord, Tabs, useKeys, useSize } from "./parts";
+import { type Reading, useBeat, useRead, useStream } from "./read";
 import { API, go, place, templateAddress, UI, withQuery } from "./router";
 import { Band, History } from "./timeline";
 import { arcs, conditionOf, groupOfParent, named, ROW, type TreeRow, treeRows, windowOf } from "./tree";
@@ -16,22 +16,14 @@ export function ParentPage({ address }: { address: string }) {
   const parts = address.split("/");
   const folder = parts[0]!, name = parts.at(-1)!, namespace = parts.length > 2 ? parts[1]! : "";
   const path = `${API}parents/${parts.map(encodeURIComponent).join("/")}`;
-  const stream = useMemo(() => open<Parent>(`${path}?stream=1`), [path]);
-  useEffect(() => stream.close, [stream]);
+  const stream = useStream<Parent>(`${path}?stream=1`);
   const shown = stream.value.value;
 
   // The edges follow from the templates and the children: they are read again when a state changes.
   const states = useMemo(() => (shown && !shown.left ? childrenOf(shown).map(([, { state, message }]) => (state === "Waiting" ? message : state)).join() : ""), [shown]);
-  const [needs, setNeeds] = useState(UNKNOWN);
+  const last = useRef(UNKNOWN), needs = useRead<Edges>(shown ? `${path}/edges` : "", states).value ?? last.current;
+  last.current = needs;
   const { edges } = needs;
-  useEffect(() => {
-    if (!shown) return;
-    let left = false;
-    read<Edges>(`${path}/edges`).then((found) => !left && setNeeds(found), () => undefined);
-    return () => {
-      left = true;
-    };
-  }, [path, states]);
 
   const [opened, setOpened] = useState<ReadonlySet<string>>(new Set());
   const [unfolded, setUnfolded] = useState("");
@@ -71,29 +63,22 @@ export function ParentPage({ address }: { address: string }) {
   }, [kind, name]);
 
   return (
-    <>
-      <Bar
-        crumbs={<><a href={UI}>Overview</a><i aria-hidden="true">/</i><a href={`${UI}?folder=${encodeURIComponent(folder)}`}>{folder.split(".")[0]}</a><i aria-hidden="true">/</i>{namespace && <><a href={`${UI}?namespace=${encodeURIComponent(namespace)}`}>{namespace}</a><i aria-hidden="true">/</i></>}<b aria-current="page">{name}</b></>}
-        connection={stream.connection.value}
-        search=""
-        onSearch={(text) => go(`?text=${encodeURIComponent(text)}`)}
-      />
-      {stream.error.value && <p class="banner" role="alert">{stream.error.value}</p>}
-      {shown === null ? <main class="empty"><h1 class="hidden">{name}</h1>{stream.error.value ? <a class="link" href={UI}>All parents</a> : "Reading the objects …"}</main> : (
-        <main class={selected || PARENT_TABS.some(([id]) => id === tab) ? "parent beside" : "parent"}>
-          <Announced shown={shown} />
-          <Head shown={shown} rows={rows} onSelect={select} />
-          <Tree shown={shown} rows={rows} edges={edges} selected={selected} at={at} onSelect={selectRow} onToggle={toggle} />
-          {row?.key && !row.fold && !isQuery(row)
-            ? <Child key={row.key} path={path} parent={shown} row={row} needs={needs} onClose={() => select("")} onSelect={select} />
-            : selected && shown.left ? <section class="side"><p class="empty">Reading the objects …</p></section>
-            : <Side path={path} shown={shown} tab={tab} details={details} onSelect={select} />}
-          <Band entries={shown.timeline} events={details.value?.events ?? NO_EVENTS} present={present(shown)} onSelect={select} />
-        </main>
-      )}
-    </>
+    <Page stream={stream} shown={shown} crumbs={[[UI, "Overview"], [`${UI}?folder=${encodeURIComponent(folder)}`, folder.split(".")[0]!], ...(namespace ? [[`${UI}?namespace=${encodeURIComponent(namespace)}`, namespace] as [string, string]] : [])]} here={name} reading={READING} back={[UI, "All parents"]}>{(shown) => (
+      <main class={selected || PARENT_TABS.some(([id]) => id === tab) ? "parent beside" : "parent"}>
+        <Announced shown={shown} />
+        <Head shown={shown} rows={rows} onSelect={select} />
+        <Tree shown={shown} rows={rows} edges={edges} selected={selected} at={at} onSelect={selectRow} onToggle={toggle} />
+        {row?.key && !row.fold && !isQuery(row)
+          ? <Child key={row.key} path={path} parent={shown} row={row} needs={needs} onClose={() => select("")} onSelect={select} />
+          : selected && shown.left ? <section class="side"><p class="empty">{READING}</p></section>
+          : <Side path={path} shown={shown} tab={tab} details={details} onSelect={select} />}
+        <Band entries={shown.timeline} events={details.value?.events ?? NO_EVENTS} present={present(shown)} onSelect={select} />
+      </main>
+    )}</Page>
   );
 }
+
+const READING = "Reading the objects …";
 
 /** Children whose rows are made at once, and milliseconds after which more of them make a pause. */
 const AT_ONCE = 500, SLICE = 8;
@@ -262,17 +247,11 @@ interface TreeProps {
 }
 
 function Tree({ shown, rows, edges, selected, at, onSelect, onToggle }: TreeProps) {
-  const box = useRef<HTMLDivElement>(null);
   const [view, setView] = useState<[number, number]>([0, innerHeight]);
-  const measure = () => box.current && setView([box.current.scrollTop, box.current.clientHeight]);
+  const measure = (element: HTMLDivElement) => setView([element.scrollTop, element.clientHeight]);
+  const box = useSize(measure);
   const made = useRef(new Map<TreeRow, { on: boolean; made: VNode }>());
   const slots = useRef(0);
-  useLayoutEffect(() => {
-    measure();
-    const observer = new ResizeObserver(measure);
-    observer.observe(box.current!);
-    return () => observer.disconnect();
-  }, []);
   useEffect(() => {
     const row = rows[at], element = box.current;
     if (row === undefined || element === null) return;
@@ -294,7 +273,7 @@ function Tree({ shown, rows, edges, selected, at, onSelect, onToggle }: TreeProp
   return (
     <section class={total <= view[1] ? "tree fits" : "tree"} aria-label="Objects">
       <div class="row head" aria-hidden="true"><span>Object</span><span>State</span><span class="num">Ready</span><span class="num">Age</span><span>Needs</span></div>
-      <div class="rows" ref={box} onScroll={measure} tabIndex={0} role="tree" aria-label={`Objects of ${shown.parent.kind} ${shown.parent.name}`} aria-activedescendant={rowId(selected)}>
+      <div class="rows" ref={box} onScroll={(event) => measure(event.currentTarget)} tabIndex={0} role="tree" aria-label={`Objects of ${shown.parent.kind} ${shown.parent.name}`} aria-activedescendant={rowId(selected)}>
         <div class="all" style={{ height: `${total}px` }}>
           {kept.map((each) => each.made)}
           {drawn.length > 0 && (
@@ -367,7 +346,7 @@ function Message({ text, keys, onSelect }: { text: string; keys: string[]; onSel
 
 const PARENT_TABS = [["conditions", "Conditions"], ["events", "Events"], ["history", "History"], ["change", "Would change"]] as const;
 
-interface SideProps { path: string; shown: Parent; tab: string; details: { value: Details | null; error: string }; onSelect: (key: string) => void }
+interface SideProps { path: string; shown: Parent; tab: string; details: Reading<Details>; onSelect: (key: string) => void }
 
 /** What is known of the parent itself. */
 function Side({ path, shown, tab, details, onSelect }: SideProps) {
@@ -382,7 +361,7 @@ function Side({ path, shown, tab, details, onSelect }: SideProps) {
           : command(...(chosen === "change" ? ["diff", `${kind.toLowerCase()}/${name}`] : ["status", `${kind.toLowerCase()}/${name}`, "-o", "yaml"]), ...(namespace ? ["-n", namespace] : []))}>copy as command</Copy>
         <button type="button" class="plain narrow" aria-label="Close" onClick={() => go(withQuery({ tab: "" }), { replace: true })}>×</button>
       </div>
-      <Tabs tabs={PARENT_TABS.map(([id, label]) => [id, label, id === "events" ? details.value?.events.length ?? 0 : 0] as const)} chosen={chosen} />
+      <Tabs of="object" tabs={PARENT_TABS.map(([id, label]) => [id, label, id === "events" ? details.value?.events.length ?? 0 : 0] as const)} chosen={chosen} />
       <div id="part" role="tabpanel" aria-labelledby={`tab-${chosen}`}>
       {chosen === "conditions" ? <Conditions conditions={shown.parent.conditions} empty="The operator has not reported anything yet." />
         : chosen === "events" ? <EventsOf details={details} />
@@ -393,35 +372,7 @@ function Side({ path, shown, tab, details, onSelect }: SideProps) {
   );
 }
 
-function EventsOf({ details }: { details: { value: Details | null; error: string } }) {
-  if (details.error) return <p class="message" role="alert">{details.error}</p>;
-  if (details.value === null) return <p class="empty">Reading them …</p>;
-  return <Events events={details.value.events} notes={details.value.notes} />;
-}
-
-function Tabs({ tabs, chosen }: { tabs: readonly (readonly [string, string, number])[]; chosen: string }) {
-  return (
-    <div class="tabs" role="tablist" aria-label="Parts of the object" onKeyDown={onTabKey}>
-      {tabs.map(([id, label, count], at) => (
-        <button type="button" key={id} role="tab" id={`tab-${id}`} aria-selected={chosen === id} aria-controls="part" tabIndex={chosen === id ? 0 : -1} class={chosen === id ? "on" : ""} onClick={() => go(withQuery({ tab: at === 0 && id === "manifest" ? "" : id }), { replace: true })}>
-          {label}{count > 0 && <> <span class="faint">{count}</span></>}
-        </button>
-      ))}
-    </div>
-  );
-}
-
-/** The arrows go from tab to tab while one of them has the focus. */
-function onTabKey(event: KeyboardEvent & { currentTarget: HTMLElement }): void {
-  const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-  if (by === undefined) return;
-  event.preventDefault();
-  event.stopPropagation();
-  const all = [...event.currentTarget.querySelectorAll<HTMLElement>("[role=tab]")];
-  const next = all[(all.indexOf(document.activeElement as HTMLElement) + by + all.length) % all.length];
-  next?.focus();
-  next?.click();
-}
+const EventsOf = ({ details }: { details: Reading<Details> }) => <Loaded reading={details} wait="Reading them …">{({ events, notes }) => <Events events={events} notes={notes} />}</Loaded>;
 
 /** Whether a row is a question such as `every NeonBranch in default`, and no object. */
 const isQuery = ({ external, node }: TreeRow): boolean => external && node.namespace === undefined;
@@ -466,16 +417,15 @@ function Child({ path, parent, row, needs: all, onClose, onSelect }: ChildProps)
       {!other && node.message && groupOf(node.state) !== "ready" && <p class="message"><Message text={shortened(node.message, namespace)} keys={row.awaited} onSelect={onSelect} />{node.since && ` (for ${age(node.since, now.value)})`}{row.edge?.file && <> · <Source file={row.edge.file} line={row.edge.line} /></>}</p>}
       {other && <p class="message">{node.state === "NotFound" ? "It does not exist. " : node.state ? "" : `Its state is not shown, because ${node.message ?? "it is not read"}. `}No template of this parent makes it: they look it up.</p>}
       {node.state === "Waiting" && needs.map(({ target }) => <Blocker key={target} node={parent.nodes[target] ?? all.objects[target]} of={target} namespace={namespace} onSelect={onSelect} />)}
-      <Tabs tabs={tabs} chosen={tab} />
+      <Tabs of="object" tabs={tabs} chosen={tab} home="manifest" />
       <div id="part" role="tabpanel" aria-labelledby={`tab-${tab}`}>
-      {tab === "manifest" ? <Manifest path={path} child={key} version={version} node={node} />
-        : tab === "change" ? <ChildChanges path={path} child={key} version={version} />
+      {tab === "change" ? <ChildChanges path={path} child={key} version={version} />
         : tab === "history" ? <History entries={parent.timeline} child={key} onSelect={onSelect} />
         : tab === "needs" || tab === "needed" ? <EdgesOf edges={tab === "needs" ? needs : needed} all={all} end={tab === "needs" ? "target" : "source"} parent={parent} onSelect={onSelect} />
-        : !exists ? <NotYet path={path} child={key} version={version} />
+        : !exists ? <><p class="message">It does not exist yet. An apply now:</p><ChildChanges path={path} child={key} version={version} /></>
+        : tab === "manifest" ? <Manifest path={path} child={key} version={version} />
         : tab === "events" ? <EventsOf details={details} />
-        : details.value === null ? <p class="empty">{details.error || "Reading it …"}</p>
-        : <>{details.value.readiness && <Readiness readiness={details.value.readiness} />}<Conditions conditions={details.value.conditions} empty="It has no conditions." /></>}
+        : <Loaded reading={details} wait="Reading it …">{({ readiness, conditions }) => <>{readiness && <Readiness readiness={readiness} />}<Conditions conditions={conditions} empty="It has no conditions." /></>}</Loaded>}
       </div>
     </section>
   );
@@ -505,37 +455,15 @@ function EdgesOf({ edges, all, end, parent, onSelect }: { edges: Edge[]; all: Ed
   );
 }
 
-/** What an apply would make of an object that does not exist. */
-const NotYet = (props: { path: string; child: string; version: string }) => <><p class="message">It does not exist yet. An apply now:</p><ChildChanges {...props} /></>;
-
 const WRITERS: Record<string, string> = { template: "w1", operator: "w1", "earlier template": "w1", manager: "w2" };
 
-function Manifest({ path, child, version, node }: { path: string; child: string; version: string; node: TreeNode }) {
-  const [lines, setLines] = useState<ManifestLine[] | null>(null);
-  const [note, setNote] = useState("");
+function Manifest({ path, child, version }: { path: string; child: string; version: string }) {
+  const found = useRead<{ lines: ManifestLine[]; note?: string }>(`${path}/manifest?child=${encodeURIComponent(child)}`, version);
+  return <Loaded reading={found} wait="Reading it …">{({ lines, note }) => <ManifestLines lines={lines} note={note} />}</Loaded>;
+}
+
+function ManifestLines({ lines, note }: { lines: ManifestLine[]; note: string | undefined }) {
   const [unfolded, setUnfolded] = useState<ReadonlySet<number>>(new Set());
-  const exists = node.uid !== undefined || node.depth > 1;
-  useEffect(() => {
-    if (!exists) return;
-    let left = false;
-    read<{ lines: ManifestLine[]; note?: string }>(`${path}/manifest?child=${encodeURIComponent(child)}`).then(
-      (found) => {
-        if (left) return;
-        setLines(found.lines);
-        setNote(found.note ?? "");
-      },
-      (error: Error) => {
-        if (left) return;
-        setLines([]);
-        setNote(error.message);
-      },
-    );
-    return () => {
-      left = true;
-    };
-  }, [path, child, version, exists]);
-  if (!exists) return <NotYet path={path} child={child} version={version} />;
-  if (lines === null) return <p class="empty">Reading it …</p>;
   const managers = [...new Set(lines.flatMap((line) => (line.writer === "manager" && line.manager ? [line.manager] : [])))];
   const colour = (line: ManifestLine): string =>
     line.writer === "manager" ? (managers.indexOf(line.manager ?? "") % 2 ? "w3" : "w2") : WRITERS[line.writer ?? ""] ?? (line.writer ? "w4" : "w0");

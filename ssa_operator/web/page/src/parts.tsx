@@ -1,9 +1,10 @@
 // The small parts that all pages are made of.
-import type { ComponentChildren } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { type ComponentChildren, Fragment, type RefObject } from "preact";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { computed, signal } from "@preact/signals";
-import { cluster, type Connection, type Group, reader, signOut } from "./api";
-import { go, templateAddress, UI } from "./router";
+import { cluster, type Connection, type Group, reader, signOut, type Stream } from "./api";
+import type { Reading } from "./read";
+import { go, templateAddress, UI, withQuery } from "./router";
 import { age } from "./words";
 
 /** The time, for ages; it ticks once a second while the page is seen. */
@@ -17,6 +18,9 @@ export function Age({ time, otherwise = "" }: { time: string | undefined; otherw
   const text = useMemo(() => computed(() => age(time, now.value) || otherwise), [time, otherwise]);
   return <>{text}</>;
 }
+
+/** The groups of parents: what needs a change first. */
+export const GROUPS = ["failed", "working", "unknown", "ready"] as const;
 
 type Shape = "ok" | "progress" | "absent" | "failed";
 
@@ -91,13 +95,38 @@ const CONNECTIONS: Record<Connection, [Group, string]> = {
   ended: ["unknown", "ended"],
 };
 
-/** The bar above each page. */
-export function Bar({ crumbs, connection, search, onSearch }: {
-  crumbs: ComponentChildren;
-  connection: Connection;
-  search: string;
-  onSearch: (text: string) => void;
-}) {
+interface PageProps<T> {
+  stream: Stream<T>;
+  /** What it shows, null until it is there. */
+  shown: T | null;
+  /** The addresses and names of the pages above it. */
+  crumbs: [string, string][];
+  here: string;
+  title?: string;
+  /** What stands there until its value does. */
+  reading: string;
+  /** Where to go if there is no value, and the name of that. */
+  back?: [string, string];
+  search?: string;
+  onSearch?: (text: string) => void;
+  children: (shown: T) => ComponentChildren;
+}
+
+/** A page: the bar, why its value is not there or not current, and what it shows. */
+export function Page<T>({ stream, shown, title, reading, back, children, ...bar }: PageProps<T>) {
+  const error = stream.error.value;
+  return (
+    <>
+      <Bar {...bar} connection={stream.connection.value} />
+      {error && <p class="banner" role="alert">{error}</p>}
+      {shown === null ? <main class="empty"><h1 class="hidden">{title ?? bar.here}</h1>{!error ? reading : back && <a class="link" href={back[0]}>{back[1]}</a>}</main> : children(shown)}
+    </>
+  );
+}
+
+const find = (text: string) => go(`?text=${encodeURIComponent(text)}`);
+
+function Bar({ crumbs, here, connection, search = "", onSearch = find }: Pick<PageProps<unknown>, "crumbs" | "here" | "search" | "onSearch"> & { connection: Connection }) {
   const [group, word] = CONNECTIONS[connection];
   return (
     <header class="bar">
@@ -106,7 +135,7 @@ export function Bar({ crumbs, connection, search, onSearch }: {
         ssa-operator
       </a>
       {cluster.value && <span class="cluster" title="The cluster: the context of the operator's kubeconfig"><span class="hidden">Cluster </span>{cluster}</span>}
-      <nav class="crumbs" aria-label="Where you are">{crumbs}</nav>
+      <nav class="crumbs" aria-label="Where you are">{crumbs.map(([address, name]) => <Fragment key={address}><a href={address}>{name}</a><i aria-hidden="true">/</i></Fragment>)}<b aria-current="page">{here}</b></nav>
       <label class="find">
         <span class="hidden">Find a parent</span>
         <input id="find" type="search" placeholder="Find a parent or a message" value={search} autocomplete="off" spellcheck={false}
@@ -118,6 +147,61 @@ export function Bar({ crumbs, connection, search, onSearch }: {
       <button type="button" class="key" aria-label="Keys of this page" onClick={() => (help.value = true)}><kbd>?</kbd></button>
     </header>
   );
+}
+
+/** What was read, or why it is not there. */
+export function Loaded<T>({ reading: { value, error }, wait, children }: { reading: Pick<Reading<T>, "value" | "error">; wait: string; children: (value: T) => ComponentChildren }) {
+  if (error) return <p class="message" role="alert">{error}</p>;
+  return value === null ? <p class="empty">{wait}</p> : <>{children(value)}</>;
+}
+
+/** The tabs of a page: identifier, label and how many things each has. The address names the chosen one, except `home`. */
+export function Tabs({ of, tabs, chosen, home = "" }: { of: string; tabs: readonly (readonly [string, string, number])[]; chosen: string; home?: string }) {
+  return (
+    <div class="tabs" role="tablist" aria-label={`Parts of the ${of}`} onKeyDown={onTabKey}>
+      {tabs.map(([id, label, count]) => (
+        <button type="button" key={id} role="tab" id={`tab-${id}`} aria-selected={chosen === id} aria-controls="part" tabIndex={chosen === id ? 0 : -1} class={chosen === id ? "on" : ""} onClick={() => go(withQuery({ tab: id === home ? "" : id }), { replace: true })}>
+          {label}{count > 0 && <> <span class="faint">{count}</span></>}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+/** The arrows go from tab to tab while one of them has the focus. */
+function onTabKey(event: KeyboardEvent & { currentTarget: HTMLElement }): void {
+  const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (by === undefined) return;
+  event.preventDefault();
+  event.stopPropagation();
+  const all = [...event.currentTarget.querySelectorAll<HTMLElement>("[role=tab]")];
+  const next = all[(all.indexOf(document.activeElement as HTMLElement) + by + all.length) % all.length];
+  next?.focus();
+  next?.click();
+}
+
+const MARKS: Record<string, string> = { "+": "added", "-": "gone", "@": "between" };
+
+/** A line of a difference, with its number and what is wrong in it. */
+export function DiffLine({ line: { mark, text }, number = "", wrong }: { line: { mark: string; text: string }; number?: number | string; wrong?: ComponentChildren }) {
+  return (
+    <div class={wrong ? "wrong" : MARKS[mark] ?? ""}>
+      <span class="g" aria-hidden="true">{number} {mark === "-" ? "−" : mark === "@" ? "" : mark}</span><span>{mark === "+" && <span class="hidden">now: </span>}{mark === "-" && <span class="hidden">before: </span>}{text || " "}</span>
+      {wrong && <span class="problem">{wrong}</span>}
+    </div>
+  );
+}
+
+/** The element of a component, which `measure` gets at once, and again when its size changes. */
+export function useSize<E extends Element>(measure: (element: E) => void): RefObject<E | null> {
+  const box = useRef<E>(null);
+  useLayoutEffect(() => {
+    const element = box.current!, observer = new ResizeObserver(() => measure(element));
+    measure(element);
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, []);
+  return box;
 }
 
 export const help = signal(false);

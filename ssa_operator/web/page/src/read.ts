@@ -1,6 +1,12 @@
-// A value that is read again when something that it follows from changes.
-import { useEffect, useRef, useState } from "preact/hooks";
-import { read } from "./api";
+// Values for a page: a stream while it is open, or one that is read again when something that it follows from changes.
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { open, read, type Stream } from "./api";
+
+export function useStream<T>(address: string): Stream<T> {
+  const stream = useMemo(() => open<T>(address), [address]);
+  useEffect(() => stream.close, [stream]);
+  return stream;
+}
 
 export interface Reading<T> { value: T | null; error: string; at: number }
 

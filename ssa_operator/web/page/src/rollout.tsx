@@ -1,7 +1,8 @@
 // The rollout of a folder: the sentence, what is broken or waited for, ways out, waves, what the sets differ in, history.
-import { useEffect, useMemo } from "preact/hooks";
-import { open, reader, type RolloutFile, type RolloutPage, type RolloutParent, type RolloutWave } from "./api";
-import { Age, Bar, Copy, State, useKeys } from "./parts";
+import { useEffect } from "preact/hooks";
+import { reader, type RolloutFile, type RolloutPage, type RolloutParent, type RolloutWave } from "./api";
+import { Age, Copy, DiffLine, GROUPS, Page, State, useKeys } from "./parts";
+import { useStream } from "./read";
 import { API, folderAddress, go, parentAddress, place, ROLLOUT, UI, withQuery } from "./router";
 import { clock, command, curl, located, number, plural } from "./words";
 
@@ -10,19 +11,16 @@ const CELLS = 60;
 
 export function RolloutView({ folder }: { folder: string }) {
   const path = `${API}folders/${encodeURIComponent(folder)}/rollout`;
-  const stream = useMemo(() => open<RolloutPage>(`${path}?stream=1`), [path]);
-  useEffect(() => stream.close, [stream]);
+  const stream = useStream<RolloutPage>(`${path}?stream=1`);
   useKeys({});
   const shown = stream.value.value;
   useEffect(() => {
     document.title = `${shown ? `${wordOf(shown)} · ` : ""}rollout of ${folder} · ssa-operator`;
   });
   return (
-    <>
-      <Bar crumbs={<><a href={UI}>Overview</a><i aria-hidden="true">/</i><a href={folderAddress(folder)}>{folder}</a><i aria-hidden="true">/</i><b aria-current="page">Rollout</b></>} connection={stream.connection.value} search="" onSearch={(text) => go(`?text=${encodeURIComponent(text)}`)} />
-      {stream.error.value && <p class="banner" role="alert">{stream.error.value}</p>}
-      {shown === null ? <main class="empty"><h1 class="hidden">Rollout of {folder}</h1>{stream.error.value ? <a class="link" href={folderAddress(folder)}>The folder</a> : "Reading the rollout …"}</main> : <Shown shown={shown} />}
-    </>
+    <Page stream={stream} shown={shown} crumbs={[[UI, "Overview"], [folderAddress(folder), folder]]} here="Rollout" title={`Rollout of ${folder}`} reading="Reading the rollout …" back={[folderAddress(folder), "The folder"]}>
+      {(shown) => <Shown shown={shown} />}
+    </Page>
   );
 }
 
@@ -183,7 +181,7 @@ function Everybody({ shown }: { shown: RolloutPage }) {
     <>
       <div class="every headline small faint"><span>Wave</span><span>Parents</span><span class="num">Revision</span><span>State</span></div>
       {(shown.waves ?? []).map((wave) => {
-        const all = sizeOf(wave), groups = (["failed", "working", "unknown", "ready"] as const).filter((group) => wave.counts[group]);
+        const all = sizeOf(wave), groups = GROUPS.filter((group) => wave.counts[group]);
         const well = wave.state !== "current" && wave.state !== "reached" ? true : groups.every((group) => group === "ready");
         const first = wave.parents.slice(0, 3).map(({ name }) => name).join(", ");
         return (
@@ -222,16 +220,12 @@ function Difference({ shown, broken }: { shown: RolloutPage; broken: RolloutPare
       </nav>
       {chosen[1].hidden && <p class="say dim">Its values are not shown.</p>}
       <div class="code compared" tabIndex={0} aria-label={`The difference of ${chosen[0]}`}>
-        {chosen[1].lines?.map(({ mark, text }, at) => {
-          if (mark === "@") line = Number(text.replace(/\D/g, "")) - 1;
-          else if (mark !== "-") line += 1;
-          const wrong = mark === "-" || mark === "@" ? undefined : blamed.find((each) => each.file === chosen[0] && each.line === line);
-          return (
-            <div key={at} class={wrong ? "wrong" : mark === "+" ? "added" : mark === "-" ? "gone" : mark === "@" ? "between" : ""}>
-              <span class="g" aria-hidden="true">{mark === "+" || mark === " " ? line : ""} {mark === "-" ? "−" : mark === "@" ? "" : mark}</span><span>{mark === "+" && <span class="hidden">now: </span>}{mark === "-" && <span class="hidden">before: </span>}{text || " "}</span>
-              {wrong && <span class="problem"><State group="failed" word={`${wrong.name}: ${wrong.text}`} /></span>}
-            </div>
-          );
+        {chosen[1].lines?.map((each, at) => {
+          if (each.mark === "@") line = Number(each.text.replace(/\D/g, "")) - 1;
+          else if (each.mark !== "-") line += 1;
+          const here = each.mark === "+" || each.mark === " ";
+          const wrong = here && blamed.find(({ file, line: of }) => file === chosen[0] && of === line);
+          return <DiffLine key={at} line={each} number={here ? line : ""} wrong={wrong && <State group="failed" word={`${wrong.name}: ${wrong.text}`} />} />;
         })}
       </div>
     </>

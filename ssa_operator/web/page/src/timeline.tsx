@@ -1,8 +1,8 @@
 // What happened in the last hour: a band to look at, and the same in words.
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import type { Entry, Group, ObjectEvent } from "./api";
-import { apart, endAround, HOUR, type Lane, type Mark, marks, segments, SPANS, spanSince, ticks, zoomed } from "./band";
-import { now, State } from "./parts";
+import { apart, endAround, failed, HOUR, type Lane, type Mark, marks, segments, SPANS, spanSince, ticks, zoomed } from "./band";
+import { now, State, useSize } from "./parts";
 import { age, clock, plural } from "./words";
 
 const LANES: Record<Lane, string> = { ready: "Ready", reconciles: "Reconciles", others: "Others", events: "Events" };
@@ -22,15 +22,7 @@ export function Band({ entries, events, present, onSelect }: BandProps) {
   const [end, setEnd] = useState<number | null>(null);
   const [selected, setSelected] = useState("");
   const [width, setWidth] = useState(0);
-  const box = useRef<HTMLDivElement>(null);
-  useLayoutEffect(() => {
-    const element = box.current!;
-    const measure = () => setWidth(element.clientWidth);
-    measure();
-    const observer = new ResizeObserver(measure);
-    observer.observe(element);
-    return () => observer.disconnect();
-  }, []);
+  const box = useSize<HTMLDivElement>((element) => setWidth(element.clientWidth));
   const found = useMemo(() => marks(entries, events), [entries, events]);
   const oldest = Math.min(found[0]?.at ?? time, present.since);
   const span = chosen ?? spanSince(oldest, time);
@@ -94,7 +86,7 @@ export function Band({ entries, events, present, onSelect }: BandProps) {
           })}
           {segments(found, present, time).map((each) => {
             const left = Math.max(0, x(each.from)), right = Math.min(width - EDGE, x(each.to));
-            return right > 0 && left < width && <rect key={each.from} class={`bar-${each.group}`} x={left} y={y("ready") + 4 + (MARK - BARS[each.group]) / 2} width={Math.max(2, right - left - 1)} height={BARS[each.group]} rx="2"><title>{each.reason}</title></rect>;
+            return right > 0 && left < width && <rect key={each.from} class={`stretch ${each.group}`} x={left} y={y("ready") + 4 + (MARK - BARS[each.group]) / 2} width={Math.max(2, right - left - 1)} height={BARS[each.group]} rx="2"><title>{each.reason}</title></rect>;
           })}
           {drawn.map((each) => <Drawn key={each.mark.id} mark={each.mark} x={each.x} right={x(each.mark.until)} y={y(each.mark.lane)} on={each.mark.id === selected} />)}
         </svg>
@@ -113,8 +105,6 @@ export function Band({ entries, events, present, onSelect }: BandProps) {
   );
 }
 
-const failed = (entry: Entry | undefined): boolean => entry?.result === "failed" || entry?.result === "error";
-
 /** How high the bar of a group is: a state is a shape, too. */
 const BARS: Record<Group, number> = { ready: MARK, failed: MARK, working: 8, unknown: 4 };
 
@@ -129,7 +119,7 @@ function outline(mark: Mark, x: number, right: number, y: number) {
   if (mark.lane === "ready") return <path class="turn" d={`M${at} ${y + 2}v${LANE - 6}`} />;
   if (mark.lane === "others") return <path class={entry?.deleted ? "other gone" : "other"} d={`M${at} ${middle - 6}l5 6-5 6-5-6z`} />;
   if (event) return event.type === "Warning" ? <path class="warning" d={`M${at} ${middle - 5}l5.5 10h-11z`} /> : <circle class="event" cx={x} cy={middle} r="3.5" />;
-  if (failed(entry)) return <path class="failed" d={`M${at} ${middle - 6}l5.5 11h-11z`} />;
+  if (failed(mark)) return <path class="failed" d={`M${at} ${middle - 6}l5.5 11h-11z`} />;
   if (entry?.did) return <rect class="did" x={x - 1.5} y={y + 4} width={Math.max(3, right - x)} height={MARK} rx="1" />;
   const run = Math.max(1, right - x).toFixed(1);
   return <path class="quiet" d={`M${at} ${middle - 1}h${run}v2h-${run}zM${x - 1} ${middle - 4}h2v8h-2z`} />;
