@@ -33,6 +33,7 @@ from ssa_operator.operator.leadership.requests import Leadership, LeadershipLost
 from ssa_operator.operator.leadership.rules import LeaseTiming
 from ssa_operator.operator.operator import Operator
 from ssa_operator.operator.operator_options import Options
+from ssa_operator.reconcile.parent_records.rules import FOLDER_KINDS
 from ssa_operator.rendering.folder.installation import Installation
 from tests.operator.harness import Desk, administrator, is_ready, ready_condition, uid
 from tests.perturbations.history import (
@@ -132,9 +133,9 @@ class Run:
     may_run: asyncio.Event = field(default_factory=asyncio.Event)
     """Set while operators run."""
     parents: set[Key] = field(default_factory=set)
-    made_by_old_view: set[str] = field(default_factory=set)
-    """The uids of objects that did not exist and were created by an old view. Once it is over they have to be deleted,
-    before the step ends.
+    before_old_view: frozenset[str] = frozenset()
+    """The uids of the objects that were there before an old view; empty without one. What it creates has to be deleted
+    before the step ends, by the operator or by Kubernetes' garbage collector.
     """
     lost_leaderships: int = 0
     """How often a replica stopped because it could not renew its Lease in time, and not by a crash."""
@@ -316,12 +317,15 @@ class Run:
                 self._changed.set()
                 if resource in self.story.folders:
                     self._parent_keys[live.uid] = (resource, live.identity.name)
-                if old is None or (new is not None and new.uid == old.uid) or old.uid in self.made_by_old_view:
+                if old is None or (new is not None and new.uid == old.uid):
+                    return
+                if self.before_old_view and old.uid not in self.before_old_view:
                     return
                 if resource == "pods" and _was_deleted_by_name(old):
                     return
-                # What was created while its parent was deleted goes with it, and may be created and collected again.
-                if self._parent_keys.get(old.parent_uid) in {None, *self.parents}:
+                # What is created while its parents are deleted goes with them, and may be created and collected again.
+                owners = {self._parent_keys.get(each) for each in old.parent_uids}
+                if not owners or owners & {None, *self.parents}:
                     self.trace.append(
                         f"{self.disturbance.step} {old.uid[:6]} {new and new.uid[:6]} {old.identity.name}"
                     )
@@ -331,7 +335,8 @@ class Run:
 
     def _is_in_run(self, live: LiveObject) -> bool:
         identity = live.identity
-        if identity.name == "kube-root-ca.crt" or identity.name == self.namespace:
+        # Kinds that a lagging watch hides from the first plan are recorded for the folder, and the record stays.
+        if identity.name in {"kube-root-ca.crt", FOLDER_KINDS, self.namespace}:
             return False
         owners = live.body["metadata"].get("ownerReferences", ())
         if any(owner["kind"] in ("ReplicaSet", "StatefulSet", "Job") for owner in owners):
@@ -552,7 +557,7 @@ async def _play(
                 problems += await _restart_in_the_past(run, perturbation, before)
                 disturbance.played = True
                 differences = await run.converged(known.expectation, run.history.steps.pop())
-                run.made_by_old_view.clear()
+                run.before_old_view = frozenset()
             if differences:
                 problems.append(f"after {story.steps[number].name!r}: {described(differences)}")
                 break
@@ -576,6 +581,7 @@ async def _play(
 async def _restart_in_the_past(run: Run, perturbation: OldView, versions: dict[str, str]) -> list[str]:
     """Restart all operators with an old view. Returns which objects they delete by it."""
     before = {key: uid(body) for key, body in (await run.read()).items()}
+    run.before_old_view = frozenset(before.values())
     chosen = {name: version for name, version in versions.items() if perturbation.resource in ("", name)}
     run.disturbance.old_versions.update(chosen)
     run.disturbance.hold(*chosen)
@@ -586,6 +592,5 @@ async def _restart_in_the_past(run: Run, perturbation: OldView, versions: dict[s
             await asyncio.sleep(0.02)
     await run.until_idle()
     after = {key: uid(body) for key, body in (await run.read()).items()}
-    run.made_by_old_view = {after[key] for key in after.keys() - before.keys()}
     run.disturbance.release()
     return [f"by its old view {' '.join(key)} was deleted" for key in before if after.get(key) != before[key]]
