@@ -1,4 +1,4 @@
-"""`make test RERUN=FOLDER`: one flaky test does not fail a run, and is never overlooked."""
+"""Runs of tests: what they leave out, and a flaky test that does not fail one and is never overlooked."""
 
 from __future__ import annotations
 
@@ -97,3 +97,44 @@ def test_reports_of_an_earlier_run_do_not_count(tmp_path: Path) -> None:
     done = run(tmp_path, "def test_fine(): pass\n")
     assert done.returncode == 0
     assert not (tmp_path / "build/run/flaky.txt").exists()
+
+
+FILE = """\
+import pytest
+
+def test_plain(): pass
+
+@pytest.mark.exhaustive
+def test_variant(): pass
+
+@pytest.mark.more_cases
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_cases(size, name): pass
+"""
+
+MORE = ["test_cases[a-2]", "test_cases[b-1]", "test_cases[b-2]"]
+
+
+@pytest.mark.more_cases
+@pytest.mark.parametrize(
+    ("marks", "selected"),
+    [("not exhaustive", ["test_cases[a-1]", "test_plain"]), ("exhaustive", [*MORE, "test_variant"])],
+)
+def test_every_test_is_in_one_of_the_two_runs(tmp_path: Path, marks: str, selected: list[str]) -> None:
+    assert collected(tmp_path, marks) == selected
+
+
+def test_a_case_that_runs_alone_stays_in_its_run(tmp_path: Path) -> None:
+    assert collected(tmp_path, "exhaustive", "::test_cases[b-2]") == ["test_cases[b-2]"]
+
+
+def collected(folder: Path, marks: str, selection: str = "") -> list[str]:
+    """The names of the tests that a run with these marks has, sorted."""
+    (folder / "test_file.py").write_text(FILE)
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n  exhaustive\n  more_cases\n")
+    command = [sys.executable, "-m", "pytest", "-p", "tests.exhaustive", "--collect-only", "--quiet", "-m", marks]
+    command += ["--rootdir", str(folder), f"{folder / 'test_file.py'}{selection}"]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+    shown = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    return sorted(line.partition("::")[2] for line in shown.splitlines() if "::" in line)

@@ -1,4 +1,4 @@
-"""What holds for every command: help, environment, errors, completion, colours, and `kubectl ssa`."""
+"""What holds for every command: help, environment, errors, completion, colours, exit codes, and `kubectl ssa`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,18 @@ from typing import Any
 
 import pytest
 from typer.main import get_command
+from typer.testing import CliRunner
 
 from ssa_operator.cli.main import application_of
 from ssa_operator.cli.topics import TOPICS
 from ssa_operator.devcluster.cluster import Cluster
+from ssa_operator.kube.api.client import Client
+from ssa_operator.operator.operator_options import Options
+from ssa_operator.operator.process.streams import CommandError
+from ssa_operator.tools import command_target as cluster_target
 from tests.cli.process import run
 from tests.cli.terminal import terminal
-from tests.operator.harness import ECHOES, ROOT, Desk, echo
+from tests.operator.harness import ECHOES, ROOT, Desk, definition, echo, map_template, operating
 
 BIN = Path(sys.executable).parent
 NO_VARIABLE = {"--help", "--version", "--install-completion", "--show-completion"}
@@ -359,3 +364,104 @@ async def test_an_option_can_be_set_in_the_environment() -> None:
     code, out, _ = await run("render", "examples/echo.yaml", **environment)
     assert code == 0
     assert json.loads(out)["metadata"]["ownerReferences"]
+
+
+PARENT = str(ROOT / "examples" / "echo.yaml")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "templates" / ECHOES
+    (folder / "files").mkdir(parents=True)
+    (folder / "a.yaml.j2").write_text(map_template("a", image="values.image"))
+    (folder / "_values.yaml").write_text("image: a:1\n")
+    (tmp_path / "one.yaml").write_text(f"{ECHOES}: {{image: b:1}}\n")
+    (tmp_path / "two.yaml").write_text(f"{ECHOES}: {{image: c:1}}\n")
+    return tmp_path
+
+
+async def test_render_takes_values_from_files_and_from_the_environment(project: Path) -> None:
+    templates, one, two = f"--templates={project / 'templates'}", project / "one.yaml", project / "two.yaml"
+    assert "image: a:1" in (await run("render", PARENT, templates))[1]
+    assert "image: c:1" in (await run("render", PARENT, templates, f"--values={one}", f"--values={two}"))[1]
+    assert "image: b:1" in (await run("render", PARENT, templates, SSA_OPERATOR_VALUES=str(one)))[1]
+
+
+@pytest.mark.more_cases
+@pytest.mark.parametrize("command", [["check"], ["graph", PARENT], ["rbac"], ["render", PARENT], ["run"], ["dev"]])
+async def test_a_file_that_does_not_exist_is_one_line(project: Path, command: list[str]) -> None:
+    code, _, err = await run(*command, f"--templates={project / 'templates'}", "--values=absent.yaml")
+    assert (code, err) == (2, "ssa-operator: there is no file absent.yaml; name a file of values with --values\n")
+
+
+@pytest.mark.parametrize("command", [["check"], ["graph", PARENT], ["rbac"], ["render", PARENT]])
+async def test_a_broken_file_is_named_with_its_line(project: Path, command: list[str]) -> None:
+    (project / "one.yaml").write_text(f"{ECHOES}:\n  image: [\n")
+    _, out, err = await run(*command, f"--templates={project / 'templates'}", f"--values={project / 'one.yaml'}")
+    assert f"{project / 'one.yaml'}:2: " in out + err
+
+
+async def test_golden_cases_are_rendered_with_the_values(project: Path) -> None:
+    case = project / "tests" / "echoes.example.com" / "one"
+    case.mkdir(parents=True)
+    shutil.copy(PARENT, case / "parent.yaml")
+    code, _, err = await run("test", str(project), "--update", f"--values={project / 'one.yaml'}")
+    assert (code, err) == (0, "")
+    assert "image: b:1\n" in (case / "expected.yaml").read_text()
+    assert (await run("test", str(project)))[0] == 1
+
+
+async def test_check_and_rbac_use_the_values(project: Path) -> None:
+    (project / "templates" / ECHOES / "a.yaml.j2").write_text(
+        "apiVersion: apps/v1\nkind: {{ values.kind }}\nmetadata: {name: a}\n"
+    )
+    templates = f"--templates={project / 'templates'}"
+    (project / "one.yaml").write_text(f"{ECHOES}: {{kind: DaemonSet}}\n")
+    values = f"--values={project / 'one.yaml'}"
+    _, out, _ = await run("rbac", templates, values, f"--crds={ROOT / 'crds'}")
+    assert "daemonsets" in out
+    _, out, _ = await run("check", templates, f"--examples={PARENT}", f"--crds={ROOT / 'crds'}")
+    assert "values.kind is missing; set it in _values.yaml" in out
+
+
+GROUPS = ("a.example.com", "b.example.org")
+FOLDERS = [f"backups.{group}" for group in GROUPS]
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+async def test_every_command_asks_which_object_is_meant(desk: Desk, client: Client, tmp_path: Path) -> None:
+    await desk.define(*(definition("backups", group, "Backup") for group in GROUPS))
+    templates = tmp_path / "templates"
+    for folder, group in zip(FOLDERS, GROUPS, strict=True):
+        (templates / folder).mkdir(parents=True)
+        (templates / folder / "map.yaml.j2").write_text(map_template(group[0]))
+    target = (f"--kubeconfig={desk.kubeconfig}", f"--namespace={desk.namespace}", f"--templates={templates}")
+    async with operating(client, Options(templates=(templates,), namespaces=(desk.namespace,), listen=None)):
+        for folder, group in zip(FOLDERS, GROUPS, strict=True):
+            await desk.apply(
+                {"apiVersion": f"{group}/v1", "kind": "Backup", "metadata": {"name": "x"}, "spec": {"n": 1}}
+            )
+            await desk.ready(folder, "x")
+    both = f"ssa-operator: backup is a kind of several groups; write {' or '.join(FOLDERS)} instead\n"
+    for command in ("tree", "diff", "blame", "capture", "graph"):
+        code, out, err = await run(command, "backup/x", *target)
+        assert (command, code, out, err) == (command, 2, "", both)
+        code, out, err = await run(command, f"{FOLDERS[1]}/x", *target)
+        assert (command, code, err) == (command, 0, "")
+    code, out, err = await run("status", "backup/x", *target)
+    assert (code, err) == (0, "")
+    assert [out.count(f"x-{group[0]}") for group in GROUPS] == [1, 1]
+    code, out, err = await run("blame", f"{FOLDERS[0]}/x", "configmap/x-a", *target)
+    assert (code, err) == (0, "")
+
+
+@pytest.mark.parametrize("arguments", [("diff", "examples/echo.yaml"), ("plan",)])
+def test_a_missing_kubeconfig_is_no_difference(arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object) -> None:
+        raise CommandError("there is no kubeconfig")
+
+    monkeypatch.setattr(cluster_target, "cluster_target", missing)
+    result = CliRunner().invoke(application_of(), arguments)
+    assert isinstance(result.exception, CommandError)
+    assert (result.exception.code, str(result.exception)) == (2, "there is no kubeconfig")

@@ -1,4 +1,4 @@
-"""How a document becomes the manifest that the operator applies."""
+"""How a document becomes the manifest that the operator applies, and the instructions in its annotations."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ssa_operator.objects.annotations import AnnotationError, parse_annotations
 from ssa_operator.objects.live_object import PARENT_UID_LABEL
 from ssa_operator.objects.manifest import ManifestError, may_own
 from tests.objects.example_objects import PARENT_UID, config_map, made, parent
@@ -271,3 +272,14 @@ def test_the_digest_changes_with_anything_that_is_sent() -> None:
 def test_empty_rules_are_left_to_the_controller_that_aggregates_them(fields: dict[str, Any], sent: bool) -> None:
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "all"}, **fields}
     assert ("rules" in made(role, namespaced=False, cluster_scope=True).body) is sent
+
+
+def test_all_invalid_instructions_are_named_at_once() -> None:
+    annotations = {"prune": "maybe", "applly": "Once", "recreate": "Never", "after": "web"}
+    with pytest.raises(AnnotationError) as raised:
+        parse_annotations({f"ssa-operator.dev/{name}": value for name, value in annotations.items()})
+    assert str(raised.value).split("; annotation ") == [
+        "annotation ssa-operator.dev/prune is 'maybe'; allowed are true, false",
+        "ssa-operator.dev/applly is not an instruction of ssa-operator; did you mean ssa-operator.dev/apply?",
+        """ssa-operator.dev/after has 'web'; write "Kind/name, Kind/name\"""",
+    ]

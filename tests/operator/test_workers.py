@@ -1,4 +1,4 @@
-"""When workers requeue a parent, and which status they write."""
+"""When workers requeue a parent, which parents an event requeues, and which status and log lines they write."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ssa_operator.informers.parents import ParentKey
@@ -18,9 +21,11 @@ from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.readiness import Readiness, ReadinessState
+from ssa_operator.operator.event_router import EventRouter
 from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.queue import Queue
+from ssa_operator.operator.repeated_lines import KINDS, WINDOW, RepeatedLines
 from ssa_operator.operator.suspected_parents import ParentFile, Suspect, SuspectedParents, Version
 from ssa_operator.operator.workers import DENIED_RETRIES, Workers
 from ssa_operator.reconcile.child import Action, Child, Result
@@ -32,6 +37,7 @@ from ssa_operator.reconcile.status.report import Report
 from ssa_operator.reconcile.status.verdict import Verdict
 from ssa_operator.rendering.folder.loaded_folders import Folder, load
 from tests.kube.fakes import StillClock
+from tests.objects.example_objects import PARENT_UID, parent
 
 KEY = ParentKey("echoes.example.com", "default", "x")
 STEP = Child(action=Action.KEEP, identity=Identity("", "ConfigMap", "default", "a"))
@@ -413,3 +419,72 @@ async def test_a_reconcile_that_came_back_ends_the_suspicion_whatever_its_error(
     await workers.reconcile_alone(KEY)
     assert script.causes
     assert KEY not in suspects
+
+
+ROUTED = ParentKey("echoes.example.com", "default", "web")
+
+
+class Added:
+    """What was added to the queue."""
+
+    def __init__(self) -> None:
+        self.keys: list[tuple[ParentKey, Cause]] = []
+
+    def add(self, key: ParentKey, cause: Cause) -> None:
+        self.keys.append((key, cause))
+
+
+@pytest.mark.parametrize(
+    ("namespace", "elsewhere", "requeued"),
+    [("default", False, True), ("other", False, False), ("", False, False), ("other", True, True)],
+)
+def test_an_object_requeues_the_parent_of_its_label_only_where_that_may_have_a_child(
+    namespace: str, elsewhere: bool, requeued: bool
+) -> None:
+    """Whoever may create objects in another namespace can give them the label."""
+    queue = Added()
+    folder = SimpleNamespace(settings=SimpleNamespace(cluster_scope=elsewhere))
+    parents = SimpleNamespace(folder=folder, find=lambda *_: parent())
+    controllers: Any = SimpleNamespace(folders={ROUTED.folder: parents})
+    router = EventRouter(cast("Queue[ParentKey]", cast(Any, queue)), controllers)
+    router.parent_added(parent(), ROUTED)
+    router.child_changed(PARENT_UID, namespace)
+    assert queue.keys == ([(ROUTED, Cause.CHILD)] if requeued else [])
+    router.child_changed("another-uid", namespace)
+    assert len(queue.keys) == requeued
+
+
+def test_ten_thousand_parents_with_the_same_failure_are_a_hundred_lines_in_each_minute() -> None:
+    lines = RepeatedLines(100)
+    for minute in range(3):
+        found = [lines.count("RenderFailed", minute * WINDOW + number * 0.005) for number in range(10_000)]
+        assert sum(logged for logged, _ in found) == 100
+        assert [omitted for _, omitted in found].count(1) == 1, "one line reports that there are more"
+        assert found[-1] == (False, 9_900)
+
+
+def test_lines_that_differ_do_not_omit_each_other() -> None:
+    lines = RepeatedLines(1)
+    assert [lines.count(number, 0.0) for number in range(5)] == [(True, 0)] * 5
+
+
+def test_the_kinds_of_lines_that_are_remembered_are_bounded() -> None:
+    lines = RepeatedLines(1)
+    for number in range(10 * KINDS):
+        lines.count(number, 0.0)
+    assert len(lines._windows) == KINDS
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 100)), max_size=200))
+def test_no_window_has_more_lines_than_the_limit(steps: list[tuple[str, int]]) -> None:
+    lines, now, logged = RepeatedLines(3), 0.0, list[tuple[str, float]]()
+    for alike, pause in steps:
+        now += pause
+        is_logged, omitted = lines.count(alike, now)
+        assert is_logged == (omitted == 0)
+        if is_logged:
+            logged.append((alike, now))
+    for alike in "ab":
+        times = [moment for kind, moment in logged if kind == alike]
+        # Two windows that follow each other overlap with any other window of their length.
+        assert all(sum(start <= each < start + WINDOW for each in times) <= 6 for start in times)

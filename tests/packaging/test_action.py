@@ -1,9 +1,10 @@
-"""The action in action.yaml: its scripts, run here."""
+"""The action in action.yaml: its scripts, run here; and the hooks for pre-commit."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import stat
@@ -308,3 +309,14 @@ def test_the_action_installs_this_version(runner: Runner, tmp_path: Path) -> Non
     program = Path(runner.written("GITHUB_PATH").strip()) / "ssa-operator"
     shown = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
     assert shown.strip() == __version__
+
+
+def test_each_hook_runs_check_once_for_a_change_of_templates_crds_or_examples() -> None:
+    hooks = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+    assert [hook["entry"] for hook in hooks] == ["ssa-operator check", "ssa-operator check --fix"]
+    for hook in hooks:
+        assert hook["language"] == "python"
+        assert hook["pass_filenames"] is False
+        changed = ["templates/echoes.example.com/a.yaml.j2", "crds/a.yaml", "deploy/operator/examples/b.yaml"]
+        assert all(re.search(hook["files"], path) for path in changed)
+        assert not re.search(hook["files"], "README.md")

@@ -1,4 +1,4 @@
-"""The defaults of a CRD's schema. tests/schema/test_defaults_on_server.py compares them with the API server's."""
+"""The defaults of a CRD's schema. tests/schema/test_new_object_on_server.py compares them with the API server's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Servers that are old or half broken; a real one's discovery is in test_real_cluster.py."""
+"""Servers that are old or half broken, whose groups come and go; a real discovery is in test_real_cluster.py."""
+
+from __future__ import annotations
 
 import asyncio
 from typing import Any
@@ -8,7 +10,7 @@ from aiohttp import web
 
 from ssa_operator.kube.api.discovery import PAUSE, RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
-from ssa_operator.kube.api.openapi import read_version
+from ssa_operator.kube.api.openapi import read_openapi, read_version
 from ssa_operator.objects.identity import GroupKind
 from tests.kube.fakes import StillClock, refuse, scripted
 
@@ -356,3 +358,32 @@ async def test_a_cut_version_is_an_error(server: Server) -> None:
     async with scripted(server) as client:
         with pytest.raises(ApiError, match=r"GET /version failed .*: the answer can't be read"):
             await read_version(client)
+
+
+ANSWERS = {
+    "/version": '{"major": "1", "minor": "36", "gitVersion": "v1.36.3"}',
+    "/openapi/v3": """{"paths": {
+      "apis/gone.example.com/v1": {"serverRelativeURL": "/openapi/v3/apis/gone.example.com/v1"},
+      "apis/apps/v1": {"serverRelativeURL": "/openapi/v3/apis/apps/v1"}
+    }}""",
+    "/openapi/v3/apis/apps/v1": '{"components": {}}',
+}
+
+
+async def test_a_group_whose_last_crd_is_deleted_meanwhile_is_left_out() -> None:
+    async def script(request: web.BaseRequest) -> web.Response:
+        text = ANSWERS.get(request.path)
+        return web.Response(text="404 page not found\n", status=404) if text is None else web.Response(text=text)
+
+    async with scripted(script) as client:
+        assert await read_openapi(client) == ("1.36", [{"components": {}}])
+
+
+async def test_a_group_whose_document_is_empty_for_a_moment_is_left_out() -> None:
+    """A real API server answers so while the first or the last CRD of a group comes or goes."""
+
+    async def script(request: web.BaseRequest) -> web.Response:
+        return web.Response(text=ANSWERS.get(request.path, ""))
+
+    async with scripted(script) as client:
+        assert await read_openapi(client) == ("1.36", [{"components": {}}])

@@ -1,7 +1,4 @@
-"""Replicas of `ssa-operator run --leader-elect` as processes: which one writes, judged by the API server's audit log.
-
-The replicas have users of their own, so that the audit log shows who wrote. Their resyncs write all the time.
-"""
+"""Replicas of `run --leader-elect`: which one writes, by the API server's audit log, and how one ends."""
 
 from __future__ import annotations
 
@@ -17,15 +14,24 @@ import aiohttp
 import pytest
 
 from ssa_operator.devcluster.cluster import Cluster
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.discovery import RESTMapper
+from ssa_operator.kube.api.flow_control import WriteFence
+from ssa_operator.kube.api.leases import LeaseAccess
+from ssa_operator.kube.api.transport import Transport
+from ssa_operator.operator.leadership.requests import Leadership
+from ssa_operator.operator.leadership.rules import LeaseTiming
+from ssa_operator.operator.operator import Operator
 from ssa_operator.reconcile.parent_records.rules import FOLDER_KINDS
 from tests.cli.process import Command, run, started
 from tests.devcluster.audit import audited_after, end_of_log, is_by_operator
 from tests.devcluster.waiting import until
 from tests.faults.proxy import Fault, FaultProxy, LateAnswer
-from tests.operator.harness import ECHOES, PATIENCE, Desk, echo, only
+from tests.operator.harness import ECHOES, PATIENCE, Desk, MakeOptions, administrator, echo, only
 from tests.operator.limited_accounts import allowed_everywhere, limited
 
 pytestmark = pytest.mark.cluster
+
 
 CONFIG_MAP = """\
 apiVersion: v1
@@ -299,3 +305,30 @@ async def test_settings_that_are_not_safe_are_refused_in_one_line(arguments: tup
     assert code == 2
     assert words in err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("cancelled", [False, True], ids=["prepared", "preparing"])
+async def test_a_leader_releases_its_lease_unless_a_write_was_cancelled(
+    desk: Desk, cluster: Cluster, options: MakeOptions, *, cancelled: bool
+) -> None:
+    fence, stop = WriteFence(), asyncio.Event()
+
+    async def prepare() -> None:
+        """Installs the CRDs, for example, when a signal stops the operator."""
+        stop.set()
+        if cancelled:
+            await asyncio.Event().wait()
+
+    async with (
+        Client(await administrator(cluster), fence=fence) as client,
+        Transport(client.credentials) as transport,
+        asyncio.timeout(PATIENCE),
+    ):
+        access = LeaseAccess(transport, desk.namespace, "ssa-operator", timeout=5.0)
+        leadership = Leadership(access, fence, LeaseTiming())
+        operator = Operator(client, RESTMapper(client), options(), leadership=leadership, prepare=prepare)
+        await operator.run(stop)
+        assert not leadership.leads
+        assert leadership.leader == ""
+    lease = await desk.read(LEASES, "ssa-operator")
+    assert lease["spec"]["holderIdentity"] == (leadership.identity if cancelled else "")

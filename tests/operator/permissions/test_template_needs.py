@@ -1,4 +1,4 @@
-"""The permissions that follow from what a folder can render and look up."""
+"""The permissions that the operator needs, those that follow from what a folder can render, and their roles."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import dataclasses
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ssa_operator.objects.identity import GroupKind
@@ -18,8 +20,12 @@ from ssa_operator.objects.template_contents import (
     TemplateContents,
 )
 from ssa_operator.operator.permissions.operator_needs import (
+    PermissionNeed,
     impersonation_needs,
+    lease_needs,
+    operator_needs,
 )
+from ssa_operator.operator.permissions.rbac_roles import Account, binding_body, role_body, roles, without_covered
 from ssa_operator.operator.permissions.template_needs import RBAC, ParentKind, folder_needs
 
 HERE = SourceLocation("echoes.example.com/a.yaml.j2", 2)
@@ -297,3 +303,79 @@ def test_a_need_names_its_template_line() -> None:
     origins = {need.origin for need in needs if need.permission.resource == "configmaps"}
     assert origins == {"echoes.example.com/a.yaml.j2:2"}
     assert str(needs[0].permission) == "get echoes.example.com"
+
+
+def test_the_operator_itself_watches_crds_and_holds_a_lease() -> None:
+    assert {str(each.permission) for each in operator_needs()} == {
+        "list customresourcedefinitions.apiextensions.k8s.io",
+        "watch customresourcedefinitions.apiextensions.k8s.io",
+    }
+    assert [str(each.permission) for each in lease_needs("system")] == [
+        "create leases.coordination.k8s.io in system",
+        "get leases.coordination.k8s.io ssa-operator in system",
+        "watch leases.coordination.k8s.io ssa-operator in system",
+        "update leases.coordination.k8s.io ssa-operator in system",
+    ]
+
+
+PERMISSIONS = st.builds(
+    Permission,
+    group=st.sampled_from(["", "apps"]),
+    resource=st.sampled_from(["pods", "pods/log"]),
+    namespace=st.sampled_from(["", "a", "b"]),
+    name=st.sampled_from(["", "x", "y"]),
+    verb=st.sampled_from(["get", "list", "bind"]),
+)
+ACCOUNT = Account(name="op", namespace="system")
+
+
+@given(st.sets(PERMISSIONS))
+def test_what_is_left_covers_everything_and_nothing_in_it_covers_another(permissions: set[Permission]) -> None:
+    left = without_covered(permissions)
+    assert set(left) <= permissions
+    assert all(any(each.covers(permission) for each in left) for permission in permissions)
+    assert not any(one.covers(other) for one in left for other in left if one != other)
+
+
+@given(st.lists(PERMISSIONS))
+def test_roles_grant_exactly_the_needed_permissions(permissions: list[Permission]) -> None:
+    needs = [PermissionNeed(permission=each, purpose="a test") for each in permissions]
+    granted = [
+        Permission(group=rule.group, resource=rule.resource, namespace=role.namespace, name=name, verb=verb)
+        for role in roles(needs, ACCOUNT)
+        for rule in role.rules
+        for name in rule.names or ("",)
+        for verb in rule.verbs
+    ]
+    assert sorted(granted) == without_covered(permissions)
+    served = {need.permission for role in roles(needs, ACCOUNT) for rule in role.rules for need in rule.needs}
+    assert served == set(permissions)
+    assert roles(needs, ACCOUNT) == roles(needs[::-1], ACCOUNT)
+
+
+def test_a_role_and_its_binding_are_manifests() -> None:
+    needs = [
+        PermissionNeed(permission=each, purpose="a test")
+        for each in (
+            Permission(group="", resource="pods", verb="watch"),
+            Permission(group="", resource="pods", verb="get"),
+            Permission(group="", resource="secrets", namespace="a", name="x", verb="list"),
+        )
+    ]
+    cluster_role, role = roles(needs, ACCOUNT)
+    assert role_body(cluster_role, {"l": "v"}) == {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "op", "labels": {"l": "v"}},
+        "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "watch"]}],
+    }
+    assert role_body(role, {})["rules"] == [
+        {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["x"], "verbs": ["list"]}
+    ]
+    assert binding_body(role, ACCOUNT, {}) == {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "op", "namespace": "a", "labels": {}},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "op"},
+        "subjects": [{"kind": "ServiceAccount", "name": "op", "namespace": "system"}],
+    }

@@ -1,4 +1,4 @@
-"""What the screen of `dev` shows, and what its keys do, as values."""
+"""What the screen of `dev` shows, and what its keys do, as values and as terminals send them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ssa_operator.operator.process.streams import CommandError
-from ssa_operator.tools.dev.dev_console import clipboard_sequence
+from ssa_operator.tools.dev.dev_console import clipboard_sequence, parse_keys
 from ssa_operator.tools.dev.dev_screen import HELP, KEYS, KeyRequest, ScreenState, closing, draw, on_key
 from ssa_operator.tools.dev.dev_session import ATTEMPTS, listen_address
 from ssa_operator.tools.dev.scene import CheckFinding, Scene, event_text
@@ -436,3 +436,15 @@ def test_of_many_errors_the_first_are_shown() -> None:
     assert [line for line in shown(ScreenState(), on) if "bad" in line] == [
         f"a.yaml:{line}: bad" for line in range(1, 7)
     ]
+
+
+def test_terminals_send_keys_as_sequences() -> None:
+    assert parse_keys("\x1b[A\x1bOBq\x1b[5~\x1b[99~G\x1b") == ["up", "down", "q", "pageup", "G", "escape"]
+
+
+@pytest.mark.parametrize(
+    ("sequences", "key"),
+    [(("\x1b[H", "\x1bOH", "\x1b[1~", "\x1b[7~"), "home"), (("\x1b[F", "\x1bOF", "\x1b[4~", "\x1b[8~"), "end")],
+)
+def test_home_and_end_work_in_every_terminal(sequences: tuple[str, ...], key: str) -> None:
+    assert parse_keys("".join(sequences)) == [key] * len(sequences)

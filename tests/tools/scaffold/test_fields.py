@@ -1,4 +1,4 @@
-"""From `--field` to a schema."""
+"""From `--field` to a schema, and the names of a new resource."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from ssa_operator.tools.scaffold.fields import QUANTITY, leaves, spec_schema
-from ssa_operator.tools.scaffold.names import ScaffoldError
+from ssa_operator.tools.scaffold.names import ResourceNames, ScaffoldError, refuse_invalid_names
+from ssa_operator.tools.scaffold.project import NewRequest, parts
 from tests.tools.scaffold.projects import findings, project, read, rendered
 
 
@@ -149,3 +150,43 @@ def test_resources_are_those_of_the_container_only_if_they_have_their_fields(fie
         assert (container["resources"] == given) is expected
         assert ("env" in container) is not expected
         assert findings(folder) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "plural"),
+    [
+        ("WebSite", "websites"),
+        ("Status", "statuses"),
+        ("Policy", "policies"),
+        ("Gateway", "gateways"),
+        ("Box", "boxes"),
+        ("Patch", "patches"),
+    ],
+)
+def test_the_plural_is_the_one_that_kubernetes_derives(kind: str, plural: str) -> None:
+    names = parts(NewRequest(kind=kind, group="example.com")).names
+    assert (names.plural, names.singular) == (plural, kind.lower())
+    assert parts(NewRequest(kind=kind, group="example.com", plural="others")).names.plural == "others"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"kind": "webSite"}, "'webSite' is no valid kind"),
+        ({"kind": "Web-Site"}, "'Web-Site' is no valid kind"),
+        ({"kind": ""}, "'' is no valid kind"),
+        ({"kind": "A" * 60}, "at most 59 characters"),
+        ({"group": "example"}, "with at least one dot"),
+        ({"group": "Example.com"}, "is no valid API group"),
+        ({"group": "apps.k8s.io"}, "is reserved for Kubernetes"),
+        ({"plural": "Things"}, "is no valid plural"),
+        ({"plural": "2things"}, "is no valid plural"),
+        ({"version": "1"}, "use one as v1, v1beta1 or v1alpha1"),
+        ({"group": ".".join(["a" * 60] * 4) + ".example"}, "use a shorter API group"),
+    ],
+)
+def test_a_name_that_the_api_server_refuses_is_refused_before(changes: dict[str, str], words: str) -> None:
+    given = {"kind": "Thing", "group": "example.com", "plural": "things", "version": "v1"} | changes
+    with pytest.raises(ScaffoldError) as caught:
+        refuse_invalid_names(ResourceNames(**given))
+    assert words in str(caught.value)
