@@ -18,13 +18,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from msgspec.structs import replace
 
 from ssa_operator.objects.messages import did_you_mean
 from ssa_operator.objects.problem_hints import hint
-from ssa_operator.objects.render_result import Document
+from ssa_operator.objects.render_result import Document, RenderProblem
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.operator.crd_files import read_crds
 from ssa_operator.operator.process import streams
@@ -114,35 +114,65 @@ class CheckedFiles:
     """The texts of files that an editor has not saved, by their real paths."""
 
 
-def find_problems(files: CheckedFiles, loaded: Sources | None = None) -> list[Finding]:
+class LoadedProject(CheckedProject, frozen=True, kw_only=True, eq=False):
+    """One state of the files of a project."""
+
+    files: CheckedFiles
+    definitions: Sequence[Document]
+    """The CRDs that can be read."""
+    unreadable: Mapping[str, str]
+    """Why other CRDs can't be read, by name."""
+    mistyped: Mapping[str, str]
+    """The CRDs with a value of a wrong type, by name."""
+    faults: Sequence[RenderProblem]
+    """Why examples can't be read."""
+
+    @classmethod
+    def load(cls, files: CheckedFiles, loaded: Sources | None = None) -> Self:
+        """The project of these files. Folders that did not change since they were `loaded` are not compiled again."""
+        with unsaved_texts(files.unsaved):
+            definitions, unreadable = read_crds(*(path for path in files.crds if path.exists()))
+            kinds, mistyped = readable_crd_kinds(definitions)
+            sound = [each for each in definitions if _name_of(each) not in mistyped]
+            examples, faults = read_objects(files.examples)
+            return cls(
+                files=files,
+                definitions=definitions,
+                unreadable=unreadable,
+                mistyped=mistyped,
+                faults=faults,
+                sources=load_all(files.templates, loaded, files.installation, partial=True),
+                kinds=kinds,
+                examples=examples,
+                unread_examples=bool(faults),
+                now=time.time(),
+                ask=lambda manifests: files.ask(manifests, sound),
+                schemas=files.schemas.with_crds(definition.body for definition in sound),
+            )
+
+
+def find_problems(files: CheckedFiles) -> list[Finding]:
+    """All findings in the project of these files."""
+    return check_project(LoadedProject.load(files))
+
+
+def check_project(project: LoadedProject) -> list[Finding]:
     """All findings, in the order of files and lines. A folder whose CRD can't be read, or has a value of a wrong type,
-    is not checked. Folders that did not change since they were `loaded` are not compiled again.
+    is not checked.
     """
-    with unsaved_texts(files.unsaved):
-        return _find_problems(files, loaded)
+    with unsaved_texts(project.files.unsaved):
+        return _check(project)
 
 
-def _find_problems(files: CheckedFiles, loaded: Sources | None) -> list[Finding]:
-    readable, unreadable = read_crds(*(path for path in files.crds if path.exists()))
-    kinds, mistyped = readable_crd_kinds(readable)
-    definitions = [each for each in readable if _name_of(each) not in mistyped]
-    unreadable = {**unreadable, **mistyped}
-    examples, faults = read_objects(files.examples)
-    project = CheckedProject(
-        sources=load_all(files.templates, loaded, files.installation, partial=True),
-        kinds=kinds,
-        examples=examples,
-        unread_examples=bool(faults),
-        now=time.time(),
-        ask=lambda manifests: files.ask(manifests, definitions),
-        unclear_crds=frozenset(unknown_fields(definitions, files.schemas)),
-        schemas=files.schemas.with_crds(definition.body for definition in definitions),
-    )
+def _check(project: LoadedProject) -> list[Finding]:
+    files, unreadable = project.files, {**project.unreadable, **project.mistyped}
+    definitions = [each for each in project.definitions if _name_of(each) not in project.mistyped]
+    project = replace(project, unclear_crds=frozenset(unknown_fields(definitions, files.schemas)))
     before = earlier_crds(files.against, files.crds, files.templates) if files.against else []
     changes = check_against([each for each in before if _name_of(each) not in unreadable], definitions)
     unread = [
         Finding(code="invalid-example", message=each.message, location=each.location, fix=hint(each.message))
-        for each in faults
+        for each in project.faults
     ]
     unknown = unreadable.keys() - set(map(_name_of, definitions))
     unread += [_unreadable(line) for text in dict.fromkeys(unreadable.values()) for line in text.splitlines()]

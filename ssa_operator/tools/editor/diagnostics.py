@@ -16,7 +16,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 from ssa_operator.objects.messages import visible_line
-from ssa_operator.tools.checks.project_checks import column_of_edit, find_problems
+from ssa_operator.tools.checks.project_checks import check_project, column_of_edit
 from ssa_operator.tools.editor.edited_project import EditedProject
 from ssa_operator.tools.editor.places import Span, Target, lines_of
 from ssa_operator.tools.findings.codes import Severity
@@ -61,7 +61,7 @@ def problems_of(project: EditedProject) -> Problems:
             texts[path] = lines_of(project.text(path))
         return texts[path]
 
-    for finding in find_problems(project.files, project.sources):
+    for finding in check_project(project):
         path = _path(finding, project)
         found.setdefault(path, []).append(_problem(finding, lines_in(path), project))
     return {path: tuple(problems) for path, problems in found.items()}

@@ -7,25 +7,21 @@ Promises:
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.json_schema import Schema
 from ssa_operator.objects.render_result import Document
-from ssa_operator.operator import crd_files
-from ssa_operator.rendering.folder.contained_files import read_text, unsaved_texts
+from ssa_operator.rendering.folder.contained_files import read_text
 from ssa_operator.rendering.folder.installation import Installation
-from ssa_operator.rendering.folder.loaded_folders import Folder, Sources, load_all
-from ssa_operator.rendering.folder.object_files import read_objects
+from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.schema.crd_schema import object_schema
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
-from ssa_operator.tools.checks.project_checks import CheckedFiles
+from ssa_operator.tools.checks.project_checks import CheckedFiles, LoadedProject
 from ssa_operator.tools.checks.refusal_rules import AskedManifest, Refusal
-from ssa_operator.tools.offline.project import CRDKind, crds_of, examples_of, read_version, readable_crd_kinds
+from ssa_operator.tools.offline.project import CRDKind, crds_of, examples_of, read_version
 
 TEMPLATES = "templates"
 
@@ -44,20 +40,8 @@ class ProjectOptions:
     """Asks an API server about manifests, given the project's CRDs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class EditedProject:
-    """A loaded project: one state of its files."""
-
-    files: CheckedFiles
-    sources: Sources
-    definitions: Sequence[Document] = ()
-    """The CRDs that can be read."""
-    kinds: Mapping[GroupKind, CRDKind] = field(default_factory=dict)
-    examples: Sequence[Document] = ()
-    schemas: KubernetesSchemas
-    """Those of Kubernetes, and of the CRDs."""
-    now: float = 0.0
-    """Seconds since the epoch."""
+class EditedProject(LoadedProject, frozen=True, kw_only=True, eq=False):
+    """A loaded project, with the places of its files."""
 
     @property
     def unsaved(self) -> Mapping[Path, str]:
@@ -127,31 +111,7 @@ def checked_files(templates: Sequence[Path], options: ProjectOptions, unsaved: M
 
 def load_project(files: CheckedFiles, previous: EditedProject | None = None) -> EditedProject:
     """The project of these files. What did not change since `previous` is not compiled again."""
-    with unsaved_texts(files.unsaved):
-        definitions = _definitions(files)
-        kinds, _ = readable_crd_kinds(definitions)  # `check` reports the others
-        try:
-            examples, _ = read_objects(files.examples)
-        except OSError:
-            examples = []
-        return EditedProject(
-            files=files,
-            sources=load_all(
-                files.templates, None if previous is None else previous.sources, files.installation, partial=True
-            ),
-            definitions=definitions,
-            kinds=kinds,
-            examples=examples,
-            schemas=files.schemas.with_crds(each.definition for each in kinds.values()),
-            now=time.time(),
-        )
-
-
-def _definitions(files: CheckedFiles) -> list[Document]:
-    try:
-        return crd_files.read_crds(*(each for each in files.crds if each.exists()))[0]
-    except (crd_files.DefinitionError, OSError):
-        return []
+    return EditedProject.load(files, None if previous is None else previous.sources)
 
 
 def value_of(value: Any, *names: str) -> Any:

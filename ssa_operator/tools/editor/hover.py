@@ -22,7 +22,6 @@ from ssa_operator.rendering.folder.contained_files import unsaved_texts
 from ssa_operator.rendering.folder.folder_settings import SCHEMA, SETTINGS
 from ssa_operator.rendering.jinja.templates import VALUES
 from ssa_operator.rendering.values.manifest_values import json_text
-from ssa_operator.tools.checks.checked_project import CheckedProject
 from ssa_operator.tools.checks.template_checks import ready_example
 from ssa_operator.tools.editor import vocabulary
 from ssa_operator.tools.editor.completion import annotation_words, schema_around
@@ -146,15 +145,8 @@ def _field(name: str, schema: Schema, reading: Reading) -> str:
 @lru_cache(maxsize=_KEPT)
 def _example(project: EditedProject, folder: str) -> OfflineParent | None:
     """The first example of a folder; a project is one state of its files."""
-    checked = CheckedProject(
-        sources=project.sources,
-        kinds=project.kinds,
-        examples=project.examples,
-        now=project.now,
-        schemas=project.schemas,
-    )
     with unsaved_texts(project.unsaved):
-        return ready_example(checked, folder)
+        return ready_example(project, folder)
 
 
 def _example_value(chain: Chain, reading: Reading) -> str | None:
