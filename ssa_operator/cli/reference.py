@@ -9,53 +9,46 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import ModuleType
 from typing import Any
 
 from jinja2.filters import FILTERS as JINJA_FILTERS
 from jinja2.tests import TESTS as JINJA_TESTS
 
+from ssa_operator.objects import annotations as parent_annotations
+from ssa_operator.objects import live_object, manifest
 from ssa_operator.operator.metrics import Metrics
+from ssa_operator.operator.rollouts import revisions
+from ssa_operator.reconcile.parent_records import rules as parent_records
 from ssa_operator.rendering.jinja import filters, functions
 from ssa_operator.tools.editor import vocabulary
 from ssa_operator.tools.findings.codes import CODES
 
 _JINJA = "https://jinja.palletsprojects.com/en/stable/templates/"
-_ANNOTATIONS = "ssa_operator.objects.annotations"
-_RECORDS = "ssa_operator.reconcile.parent_records.rules"
-_LIVE = "ssa_operator.objects.live_object"
-_REVISIONS = "ssa_operator.operator.rollouts.revisions"
 
 RECORDED = (
-    (_ANNOTATIONS, "FINALIZER"),
-    (_RECORDS, "INVENTORY_ANNOTATION"),
-    (_ANNOTATIONS, "UNCONVERTED"),
-    (_ANNOTATIONS, "NOT_CONVERTED"),
-    (_RECORDS, "ONCE_ANNOTATION"),
-    (_RECORDS, "HELD_PRUNE_ANNOTATION"),
-    (_RECORDS, "GENERATED_VALUES_ANNOTATION"),
-    (_RECORDS, "REPLICAS_ANNOTATION"),
-    (_RECORDS, "APPLIED_ANNOTATION"),
-    (_RECORDS, "SELECTOR_ANNOTATION"),
-    (_RECORDS, "REVISION_ANNOTATION"),
+    (parent_annotations, "FINALIZER"),
+    (parent_records, "INVENTORY_ANNOTATION"),
+    (parent_annotations, "UNCONVERTED"),
+    (parent_annotations, "NOT_CONVERTED"),
+    (parent_records, "ONCE_ANNOTATION"),
+    (parent_records, "HELD_PRUNE_ANNOTATION"),
+    (parent_records, "GENERATED_VALUES_ANNOTATION"),
+    (parent_records, "REPLICAS_ANNOTATION"),
+    (parent_records, "APPLIED_ANNOTATION"),
+    (parent_records, "SELECTOR_ANNOTATION"),
+    (parent_records, "REVISION_ANNOTATION"),
 )
 """The constants of what the operator writes on a parent."""
 
-LABELS = (("ssa_operator.objects.manifest", "MANAGED_BY_LABEL"), (_LIVE, "PARENT_UID_LABEL"), (_LIVE, "BUCKET_LABEL"))
+LABELS = ((manifest, "MANAGED_BY_LABEL"), (live_object, "PARENT_UID_LABEL"), (live_object, "BUCKET_LABEL"))
 """The constants of labels of children."""
 
 OF_REVISIONS = tuple(
-    (_REVISIONS, name)
+    (revisions, name)
     for name in ("FOLDER_LABEL", "REVISION_LABEL", "PARTS_ANNOTATION", "ROLLOUT_LABEL", "STATE_ANNOTATION")
 )
 """The constants of what the operator writes on ControllerRevisions."""
-
-VARIABLES = (
-    ("ssa_operator.cli.application", "DEBUG"),
-    ("ssa_operator.devcluster.binaries", "ASSETS_VARIABLE"),
-    ("ssa_operator.devcluster.binaries", "CACHE_DIRECTORY_VARIABLE"),
-    ("ssa_operator.devcluster.cluster", "STATE_DIRECTORY_VARIABLE"),
-)
-"""The constants of environment variables that belong to no option."""
 
 
 def text(topic: str, command: Any) -> str:
@@ -121,7 +114,7 @@ def _metadata(_: Any) -> Iterator[str]:
     yield _constants("name", OF_REVISIONS)
 
 
-def _constants(what: str, places: Iterable[tuple[str, str]]) -> str:
+def _constants(what: str, places: Iterable[tuple[ModuleType, str]]) -> str:
     """The values of constants of modules, with their docstrings."""
     words = [vocabulary.constant(*place) for place in places]
     return table((what, "meaning"), ((f"`{each.name}`", each.meaning) for each in words))
@@ -144,7 +137,10 @@ def _environment(command: Any) -> Iterator[str]:
     rows = ((f"`{name}`", option, ", ".join(names)) for name, (option, names) in sorted(found.items()))
     yield table(("variable", "option", "commands"), rows)
     yield "## Variables without an option"
-    yield _constants("variable", VARIABLES)
+    from ssa_operator.devcluster import binaries, cluster
+
+    without_option = (binaries, "ASSETS_VARIABLE"), (binaries, "CACHE_DIRECTORY_VARIABLE")
+    yield _constants("variable", (*without_option, (cluster, "STATE_DIRECTORY_VARIABLE")))
 
 
 def commands(command: Any, *words: str) -> Iterator[tuple[tuple[str, ...], Any]]:

@@ -74,6 +74,16 @@ def test_the_reference_has_every_name_that_users_meet() -> None:
             assert not parameter.envvar or f"| `{parameter.envvar}` |" in pages["reference/environment.md"]
 
 
+def test_a_variable_of_an_option_is_not_listed_as_one_without() -> None:
+    with_option, without = (
+        set(re.findall(r"^\| `(\w+)` \|", part, re.MULTILINE))
+        for part in written()["reference/environment.md"].split("## Variables without an option")
+    )
+    assert "SSA_OPERATOR_DEBUG" in with_option
+    assert without
+    assert not with_option & without
+
+
 def test_the_reference_lists_the_annotations_that_the_operator_accepts() -> None:
     page = written()["reference/metadata.md"]
     with pytest.raises(AnnotationError, match="allowed are") as caught:

@@ -8,7 +8,6 @@ Promises:
 from __future__ import annotations
 
 import ast
-import importlib
 import inspect
 import itertools
 import re
@@ -16,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
+from types import ModuleType
 from typing import Any
 
 from jinja2.filters import FILTERS as JINJA_FILTERS
@@ -150,27 +150,22 @@ def _instruction(field: str, doc: str) -> Word:
     return Word(name=PREFIX + name, form=form, meaning=doc, values=values, default=default)
 
 
-_PARENT_ANNOTATIONS = (
-    ("ssa_operator.reconcile.suspension", "ANNOTATION"),
-    ("ssa_operator.reconcile.observe", "RECONCILE_AT"),
-    ("ssa_operator.reconcile.orphaning.rules", "ANNOTATION"),
-)
-"""The constants of annotations that users set on a parent."""
-
-
 @cache
 def parent_annotations() -> Words:
     """The annotations of a parent, by their whole names."""
-    return {word.name: word for word in (constant(*place) for place in _PARENT_ANNOTATIONS)}
+    from ssa_operator.reconcile import observe, suspension
+    from ssa_operator.reconcile.orphaning import rules as orphaning
+
+    places = (suspension, "ANNOTATION"), (observe, "RECONCILE_AT"), (orphaning, "ANNOTATION")
+    return {word.name: word for word in (constant(*place) for place in places)}
 
 
-def constant(module: str, name: str) -> Word:
+def constant(module: ModuleType, name: str) -> Word:
     """The value of a constant of a module, and its docstring. Raises ValueError if it has none."""
-    found = importlib.import_module(module)
-    doc = docs_of(inspect.getsource(found)).get(name)
+    doc = docs_of(inspect.getsource(module)).get(name)
     if not doc:
-        raise ValueError(f"{module}.{name} has no docstring")
-    return Word(name=getattr(found, name), meaning=doc)
+        raise ValueError(f"{module.__name__}.{name} has no docstring")
+    return Word(name=getattr(module, name), meaning=doc)
 
 
 # Files of a template folder.
