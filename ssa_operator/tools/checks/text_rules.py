@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 from jinja2 import nodes
 
 from ssa_operator.objects.identity import GroupKind, is_built_in
+from ssa_operator.objects.json_schema import fields, part_schema
 from ssa_operator.objects.manifest import POD_SPECS, group_kind
 from ssa_operator.objects.messages import near_names
 from ssa_operator.objects.render_result import Document
@@ -85,9 +86,8 @@ def with_field(finding: Finding, folders: Sequence[Folder], kinds: _Kinds) -> Fi
     folder = next((each for each in folders if each.name == within), None)
     for kind in kinds.values():
         if folder is not None and kind.folder == folder.name:
-            schema = object_schema(kind.definition, read_version(folder, kind.definition)) or {}
-            spec = (schema.get("properties") or {}).get("spec") or {}
-            if finding.about in (spec.get("properties") or {}):
+            schema = object_schema(kind.definition, read_version(folder, kind.definition))
+            if finding.about in fields(part_schema(schema, "spec")):
                 return replace(finding, fix=f"did you mean spec.{finding.about}?")
     return finding
 

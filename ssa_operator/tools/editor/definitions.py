@@ -91,7 +91,7 @@ def _chain_targets(chain: Chain, reading: Reading, after: str, depth: int = 0) -
     first = chain[0].text
     bound = reading.scope.get(first)
     if bound is not None and len(chain) == 1 and bound.kind != "import":
-        yield _place(reading.path, reading.text, bound.offset, len(first))
+        yield Target(reading.path, _span(reading.text, bound.offset, len(first)))
     elif bound is not None and bound.kind == "import":
         path = included_path(reading, bound.expression)
         if path is not None:
@@ -113,16 +113,15 @@ def _chain_targets(chain: Chain, reading: Reading, after: str, depth: int = 0) -
             yield from _field_target(reading, names)
 
 
-def _place(path: Path, text: str, offset: int, length: int) -> Target:
-    line = text.count("\n", 0, offset)
+def _span(text: str, offset: int, length: int) -> Span:
     column = offset - (text.rfind("\n", 0, offset) + 1)
-    return Target(path, Span(line, column, column + length))
+    return Span(text.count("\n", 0, offset), column, column + length)
 
 
 def _macro_in(path: Path, reading: Reading, name: str) -> Target:
     text = "\n".join(lines_of(reading.project.text(path)))
     bound = bindings(text).get(name)
-    return Target(path, Span(0, 0, 0)) if bound is None else _place(path, text, bound.offset, len(name))
+    return Target(path, Span(0, 0, 0) if bound is None else _span(text, bound.offset, len(name)))
 
 
 def _value_target(reading: Reading, names: Sequence[str]) -> Iterator[Target]:
@@ -320,37 +319,20 @@ def symbols(text: str, *, is_template: bool, encoding: str = UTF_16) -> list[Doc
     def position(line: int, column: int | None = None) -> Position:
         return Position(line, units(lines[line][:column], encoding))
 
-    return [
-        DocumentSymbol(
-            name=name,
-            detail=detail,
-            kind=kind,
-            range=Range(Position(begin, 0), position(end)),
-            selection_range=Range(position(span.line, span.column), position(span.line, span.end)),
-        )
-        for begin, end, name, detail, kind, span in sorted(
-            [*_manifests(lines), *(_macros(lines) if is_template else ())], key=lambda each: each[0]
-        )
-    ]
+    def symbol(name: str, detail: str, kind: SymbolKind, begin: int, end: int, span: Span) -> DocumentSymbol:
+        selected = Range(position(span.line, span.column), position(span.line, span.end))
+        return DocumentSymbol(name, kind, Range(Position(begin, 0), position(end)), selected, detail=detail)
 
-
-_Found = tuple[int, int, str, str, SymbolKind, Span]
-"""The first and the last line, the name, its detail, and where the name is."""
-
-
-def _manifests(lines: list[str]) -> Iterator[_Found]:
+    found = []
     for each in manifests(lines):
         if each.kind:
             last = max(each.begin, min(each.end, len(lines)) - 1)
             span = whole_line(lines[each.kind_line], each.kind_line)
-            yield each.begin, last, f"{each.kind} {each.name}".strip(), each.api_version, SymbolKind.Object, span
-
-
-def _macros(lines: list[str]) -> Iterator[_Found]:
-    text = "\n".join(lines)
-    for name, bound in bindings(text).items():
+            title = f"{each.kind} {each.name}".strip()
+            found.append(symbol(title, each.api_version, SymbolKind.Object, each.begin, last, span))
+    joined = "\n".join(lines)
+    for name, bound in bindings(joined).items() if is_template else ():
         if bound.kind == "macro":
-            line = text.count("\n", 0, bound.offset)
-            column = bound.offset - (text.rfind("\n", 0, bound.offset) + 1)
-            span = Span(line, column, column + len(name))
-            yield line, line, name, f"({bound.expression})", SymbolKind.Function, span
+            span = _span(joined, bound.offset, len(name))
+            found.append(symbol(name, f"({bound.expression})", SymbolKind.Function, span.line, span.line, span))
+    return sorted(found, key=lambda each: each.range.start.line)
