@@ -14,11 +14,12 @@ from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import MANAGER
 from ssa_operator.objects.render_result import Rendered, StatusFields
 from ssa_operator.reconcile.child import Action, Result
+from ssa_operator.reconcile.finalization.hooks import DONE
 from ssa_operator.reconcile.finalization.rules import (
     advances_deletion,
     make_finalization,
 )
-from ssa_operator.reconcile.parent_records.rules import ParentRecords
+from ssa_operator.reconcile.parent_records.rules import HOOK, ParentRecords, identity_key
 from ssa_operator.reconcile.status.report import make_deletion_report
 from tests.objects.example_objects import OTHER_UID, PARENT_UID, observed, parent
 from tests.reconcile.finalization.deletions import (
@@ -134,6 +135,18 @@ def test_a_deletion_that_no_child_shows_is_recorded_before_an_object_is_deleted(
         cluster = Cluster(ParentRecords(inventory={space("s"): 1}, has_finalizer=True), {space("s"): live(space("s"))})
         cluster.objects |= {each.identity: each for each in others}
         assert cluster.plan().records.deletes_children is recorded
+
+
+def test_hooks_are_recorded_as_done_before_the_first_deletion_and_not_while_one_runs() -> None:
+    """A hook that is recorded as done does not run any more."""
+    records = ParentRecords(inventory={space("s"): 1}, has_finalizer=True)
+    cluster = Cluster(records, {space("s"): live(space("s"))}, hooks=("backup",))
+    before = cluster.plan()
+    assert (before.hooks_done, before.records.once_records) == (False, {})
+    cluster.objects[job("backup")] = live(job("backup"), COMPLETE)
+    after = cluster.plan()
+    assert after.hooks_done
+    assert after.records.once_records == {HOOK + identity_key(job("backup")): DONE}
 
 
 def test_an_object_that_is_deleted_after_another_one_names_it() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,8 +13,11 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.annotations import FINALIZER
 from ssa_operator.objects.identity import GroupKind, Identity, segment_fault
+from ssa_operator.objects.kinds import KindState, kind_state
 from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.render_result import RenderProblem
 from ssa_operator.reconcile.apply_once import is_done, with_final_states
+from ssa_operator.reconcile.parent_records.requests import _what_was_applied
 from ssa_operator.reconcile.parent_records.rules import (
     ANNOTATIONS_LIMIT,
     GENERATED_VALUES_ANNOTATION,
@@ -36,7 +40,9 @@ from ssa_operator.reconcile.parent_records.rules import (
     with_applied,
     with_revision,
 )
-from tests.objects.example_objects import config_map, made
+from ssa_operator.reconcile.parent_state import ParentState
+from ssa_operator.reconcile.plan import make_plan
+from tests.objects.example_objects import CONFIG_MAP, child, config_map, made, observed, rendered
 
 WORD = st.text(min_size=1, max_size=12)
 NAME = st.text(max_size=12).filter(lambda name: not segment_fault(name))
@@ -245,6 +251,16 @@ def test_the_kinds_of_manifests_that_wait_are_recorded_with_the_first_write() ->
     assert with_applied(first, [manifest], "1", waiting={account}, has_children=False) == first
     # Nothing is recorded for a parent of which nothing is applied.
     assert with_applied(ParentRecords(), [], "1", waiting={secret}, has_children=False) == ParentRecords()
+
+
+def test_a_kind_is_recorded_as_long_as_a_child_of_it_exists() -> None:
+    """Also where no template renders the kind any more, and its child is not pruned yet: the next process prunes it."""
+    applied = AppliedRecord(kinds=frozenset({CONFIG_MAP}))
+    kinds = {CONFIG_MAP: kind_state(True, [("", KindState(namespaced=True, synced=True))])}
+    plan = make_plan(observed(child(), kinds=kinds), rendered(problems=(RenderProblem("no"),)))
+    reconcile: Any = SimpleNamespace(newly_converged=False, state=ParentState())
+    assert _what_was_applied(reconcile, plan, frozenset(), applied) == applied
+    assert _what_was_applied(reconcile, plan, {child().identity}, applied) == AppliedRecord(kinds=frozenset())
 
 
 def test_the_record_of_a_revision_says_when_the_parent_was_ready_last() -> None:

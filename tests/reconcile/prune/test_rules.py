@@ -16,6 +16,7 @@ from ssa_operator.reconcile.parent_records.rules import AppliedRecord, HeldPrune
 from ssa_operator.reconcile.plan import make_plan
 from tests.objects.example_objects import (
     CONFIG_MAP,
+    PARENT_UID,
     actions,
     child,
     config_map,
@@ -47,9 +48,12 @@ def test_a_child_that_is_being_deleted_is_reported_until_it_is_gone() -> None:
     assert actions(plan) == {"settings": Action.APPLY, "old": Action.KEEP}
 
 
-def test_an_object_without_an_owner_reference_is_not_pruned() -> None:
-    kept = child("kept", ownerReferences=[])
-    assert actions(make_plan(observed(kept), rendered(config_map()))) == {"settings": Action.APPLY}
+def test_an_object_that_the_parent_does_not_control_is_not_pruned() -> None:
+    """Another manager may add an owner reference that controls nothing."""
+    added = {"apiVersion": "example.com/v1", "kind": "Echo", "name": "web", "uid": PARENT_UID}
+    for owners in ([], [added], [{**added, "controller": False}]):
+        kept = child("kept", ownerReferences=owners)
+        assert actions(make_plan(observed(kept), rendered(config_map()))) == {"settings": Action.APPLY}
 
 
 def test_nothing_is_pruned_while_a_template_fails() -> None:
@@ -100,6 +104,16 @@ def test_a_recorded_child_in_a_namespace_that_can_not_be_watched_is_refused_and_
     assert plan.steps[-1].needs_permission
 
 
+def test_a_recorded_kind_that_can_not_be_watched_is_refused_and_not_forgotten() -> None:
+    """Also where nothing else says that there are children."""
+    forbidden = KindState(namespaced=True, synced=False, problem="forbidden", needs_permission=True)
+    plan = make_plan(observed(kinds={CONFIG_MAP: forbidden}, records=ParentRecords(applied=APPLIED)), rendered())
+    (step,) = plan.unrendered
+    assert plan.steps == (step,)
+    assert (step.action, step.needs_permission) == (Action.REFUSE, True)
+    assert step.reason == "may have children of kind ConfigMap, which no template renders any more: forbidden"
+
+
 def test_changed_templates_that_delete_everything_are_held_until_a_user_confirms() -> None:
     held = make_plan(observed(child("a"), child("b"), applied_digest="t0"), rendered())
     assert set(actions(held).values()) == {Action.KEEP}
@@ -139,6 +153,14 @@ def test_new_templates_that_replace_every_child_are_held_too() -> None:
 def test_new_templates_that_keep_a_child_are_trusted() -> None:
     plan = make_plan(observed(child("old"), child(), applied_digest="t0"), rendered(config_map()))
     assert actions(plan) == {"settings": Action.APPLY, "old": Action.PRUNE}
+
+
+def test_of_the_children_that_are_being_deleted_only_those_that_are_rendered_count_as_remaining() -> None:
+    """A child that is rendered is recreated."""
+    deleting = child(deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["x"])
+    before = observed(child("old"), deleting, applied_digest="t0")
+    assert not make_plan(before, rendered(config_map())).hold_message
+    assert make_plan(before, rendered(config_map("new"))).hold_message
 
 
 def test_data_that_renders_nothing_deletes_the_children() -> None:

@@ -16,11 +16,15 @@ from tests.objects.example_objects import made
 PW = "correct-horse-42"
 
 
+def entries(tree: dict[str, Any]) -> list[dict[str, Any]]:
+    """The managedFields of an object of which the operator owns these fields."""
+    return [{"manager": "ssa-operator", "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": tree}]
+
+
 def config_map(owned: tuple[str, ...] = (), **fields: Any) -> dict[str, Any]:
     """A ConfigMap of which the operator owns some data."""
-    tree: dict[str, Any] = {"f:data": {f"f:{key}": {} for key in owned}}
-    entry = {"manager": "ssa-operator", "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": tree}
-    metadata = {"name": "c", "namespace": "default", "managedFields": [entry] if owned else []}
+    managed = entries({"f:data": {f"f:{key}": {} for key in owned}}) if owned else []
+    metadata = {"name": "c", "namespace": "default", "managedFields": managed}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **fields}
 
 
@@ -42,6 +46,23 @@ def test_an_item_of_a_list_is_found_by_its_name() -> None:
     sent = config_map(env=[{"name": "A", "value": "a"}, {"name": "PW", "value": PW}])
     live = config_map(env=[{"name": "PW", "value": PW}, {"name": "OTHER", "value": "b"}, {"name": "A", "value": "a"}])
     assert [each["value"] for each in shown(live, sent, ("env", 1, "value"))["env"]] == ["HIDDEN", "b", "a"]
+
+
+def test_an_item_whose_name_is_content_is_hidden_whatever_its_live_name_is() -> None:
+    """As after the Secret changed, and before the apply."""
+    sent = config_map(env=[{"name": PW, "value": PW}, {"name": "A", "value": "a"}])
+    live = config_map(env=[{"name": "former-42", "value": "former-42"}, {"name": "A", "value": "a"}])
+    found = json.dumps(shown(live, sent, ("env", 0, "name"), ("env", 0, "value")))
+    assert "former-42" not in found
+
+
+def test_an_item_that_another_manager_renamed_is_found_by_the_keys_of_its_list() -> None:
+    item: dict[str, Any] = {"f:port": {}, "f:name": {}, "f:value": {}}
+    sent = config_map(ports=[{"port": 80, "name": "a", "value": PW}, {"port": 81, "name": "b", "value": "plain"}])
+    live = config_map(ports=[{"port": 80, "name": "renamed", "value": PW}, {"port": 81, "name": "b", "value": "plain"}])
+    keys = {f'k:{{"port":{port}}}': item for port in (80, 81)}
+    live["metadata"]["managedFields"] = entries({"f:ports": keys})
+    assert [each["value"] for each in shown(live, sent, ("ports", 0, "value"))["ports"]] == ["HIDDEN", "plain"]
 
 
 @pytest.mark.parametrize("value", [["x", PW], [{"value": "x"}, {"value": PW}], {"a": PW}, PW])

@@ -323,6 +323,17 @@ async def test_an_event_that_was_dropped_is_written_when_it_repeats() -> None:
     assert [each["note"] for each in await recorded.drained()] == ["created a"]
 
 
+def test_an_event_is_about_its_only_child_unless_a_secret_gives_that_its_name() -> None:
+    plan, live = plan_of("hunter2"), child("hunter2")
+    outcome = plan.steps[0].ended(Result.CREATED, live=live)
+    hidden = ParentSecrets(children={outcome.identity: SecretFields((("metadata", "name"),))})
+    for secrets, about in ((ParentSecrets(), live), (hidden, None)):
+        found = events(None, parent(), reported(plan, *redacted_outcomes([outcome], secrets)))
+        (created,) = [each for each in found if each.reason == "Created"]
+        assert created.about is about
+        assert ("hunter2" in created.note) is (about is live)
+
+
 def test_a_feedback_loop_is_emitted_once_and_without_the_name_that_a_secret_gives() -> None:
     plan = make_plan(observed(), rendered(config_map()))
     step = replace(plan.steps[0], feedback_loop="ConfigMap default/hunter2-x changes each time")

@@ -70,6 +70,13 @@ def test_the_condition_keeps_its_time() -> None:
     assert found[0]["conditions"][-1]["lastTransitionTime"] == "1970-01-01T00:00:01Z"
 
 
+def test_a_status_that_fit_meanwhile_keeps_what_the_author_adds_when_it_fits_no_more() -> None:
+    whole = status(mine="x")
+    first = truncate(whole, None, parent(), NOW)
+    assert first is not None
+    assert truncate(whole, first[1], parent(), NOW) == first
+
+
 def test_what_did_not_fit_is_not_tried_again_until_it_is_smaller_or_the_spec_has_changed() -> None:
     whole = status(mine="x" * 100)
     found = truncate(whole, None, parent(), NOW)

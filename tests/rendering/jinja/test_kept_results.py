@@ -7,7 +7,7 @@ import itertools
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ssa_operator.objects.render_result import Rendered
@@ -95,6 +95,8 @@ FIELDS = (
     st.booleans(),
     st.booleans(),
 )
+@example([["m.branch()"], ["m.branch()"]], False, False)  # what the second file reads, too
+@example([["m.counted()", "m.counted()"]], True, False)
 def test_a_render_gives_what_one_that_keeps_nothing_gives(calls: list[list[str]], stateful: bool, traced: bool) -> None:
     files = {"_m.j2": MODULE, "_deep.j2": DEEP}
     if stateful:

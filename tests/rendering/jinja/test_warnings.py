@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from ssa_operator.objects.render_result import Rendered
@@ -99,6 +101,13 @@ def test_a_secrets_content_in_a_text_of_the_file_is_not_shown() -> None:
     found = warned(text)
     assert found.warnings == ()
     assert found.problems
+
+
+def test_no_event_shows_the_name_that_a_secrets_content_gives_an_object() -> None:
+    text = "{% do warn(lookup('v1', 'ConfigMap', lookup('v1', 'Secret', 'y').data.key | b64decode), 'Odd', 'why') %}\n"
+    cluster = dataclasses.replace(CLUSTER, others=(*CLUSTER.others, live("ConfigMap", "s3cr3t", metadata={"uid": "8"})))
+    found = render_with({"a.yaml.j2": text + HEAD}, cluster)
+    assert (found.warnings, found.problems, len(found.documents)) == ((), (), 1)
 
 
 def test_a_warning_is_no_value() -> None:
