@@ -249,8 +249,6 @@ def step_for_wait(observed: Observed, wait: Wait, identity: Identity) -> Child:
     known = observed.children.kinds.get(identity.group_kind)
     if known is not None and not known.namespaced:
         identity = replace(identity, namespace="")
-    elif not identity.namespace:
-        identity = replace(identity, namespace=observed.parent.identity.namespace)
     live = observed.children.objects.get(identity)
     return Child(
         action=Action.WAIT,
