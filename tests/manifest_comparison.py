@@ -39,7 +39,7 @@ from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas, has_types
 from ssa_operator.tools.checks.api_server import ask
 from ssa_operator.tools.checks.manifest_rules import check_manifests
 from ssa_operator.tools.checks.refusal_rules import AskedManifest, check_refusals, server_findings
-from ssa_operator.tools.findings.codes import Severity
+from ssa_operator.tools.findings import Severity
 from ssa_operator.tools.schema_rules import bundled_schemas, check_schemas
 from tests.schema.object_mutations import mutations
 

@@ -22,7 +22,6 @@ from ssa_operator.operator.rollouts import revisions
 from ssa_operator.reconcile.parent_records import rules as parent_records
 from ssa_operator.rendering.jinja import filters, functions
 from ssa_operator.tools.editor import vocabulary
-from ssa_operator.tools.findings.codes import CODES
 
 _JINJA = "https://jinja.palletsprojects.com/en/stable/templates/"
 
@@ -151,10 +150,12 @@ def commands(command: Any, *words: str) -> Iterator[tuple[tuple[str, ...], Any]]
 
 
 def _checks(_: Any) -> Iterator[str]:
+    from ssa_operator.tools.checks.codes import CODES
+
     yield "`ssa-operator check --explain CODE` prints one of them."
     for code, found in CODES.items():
         yield f"## {code}"
-        yield f"{str(found.severity).capitalize()}: {found.title}."
+        yield f"{str(found.severity).capitalize()}: {found.problem}."
         yield found.explanation
 
 

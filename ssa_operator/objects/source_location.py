@@ -174,6 +174,15 @@ def first_difference(
     return next((each for each in found if each is not None), None)
 
 
+def leaves(value: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, Any]]:
+    """The values in plain data that are neither mappings nor lists, each with its field."""
+    entries = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else None
+    if entries is None:
+        yield path, value
+    for part, item in entries or ():
+        yield from leaves(item, (*path, part))
+
+
 def names_in(path: FieldPath) -> tuple[str, ...]:
     """A field without positions in lists."""
     return tuple(part for part in path if isinstance(part, str))

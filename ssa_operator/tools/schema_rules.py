@@ -33,7 +33,7 @@ from ssa_operator.objects.source_location import FieldPath, field_text
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.rendering.values.manifest_values import kind_of
 from ssa_operator.schema.kubernetes_schemas import QUANTITY, KubernetesSchemas, has_type, schemas_from_openapi
-from ssa_operator.tools.findings.findings import Edit, Finding, shows_values
+from ssa_operator.tools.findings import Code, Edit, Finding, shows_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -73,7 +73,7 @@ def refuse_invalid_values(documents: Iterable[Document]) -> None:
     a mapping. Kinds without a schema pass.
     """
     findings = check_schemas(documents, bundled_schemas(KUBERNETES_VERSION))
-    wrong = [f"{finding.location}: {finding.text}" for finding in findings if finding.code == "invalid-value"]
+    wrong = [f"{finding.location}: {finding.text}" for finding in findings if finding.code == INVALID_VALUE]
     if wrong:
         raise CommandError("\n".join(dict.fromkeys(wrong)))
 
@@ -184,6 +184,59 @@ def _is_number(text: str) -> bool:
     return True
 
 
+UNKNOWN_KIND = Code.error(
+    "unknown-kind",
+    "a kind that neither Kubernetes nor a CRD has",
+    "The targeted version of Kubernetes serves no such kind, or removed this apiVersion of it. The operator "
+    "reports it in the status of the parent, and applies the other manifests. Kinds of other groups are known "
+    "by their CRDs in crds/. With --kubernetes cluster the kinds are those of the cluster. A template folder "
+    "is called <plural>.<group>, as its CRD is. The operator waits for a CRD of the folder's name, and never "
+    "renders a folder without one.",
+    replaces="unknown-resource",
+)
+
+UNKNOWN_FIELD = Code.error(
+    "unknown-field",
+    "a field that the kind doesn't have",
+    "The operator applies with strict validation, and the API server refuses the whole manifest. Correct the "
+    "name or the indentation. check --fix corrects a name that differs in upper and lower case only.",
+)
+
+INVALID_VALUE = Code.error(
+    "invalid-value",
+    "a value of a wrong type, or one that isn't allowed",
+    "The schema of the kind wants another type, or lists the values of the field, and the API server refuses "
+    "the manifest. A value in quotes is a string: write `key: {{ value }}` to keep its type.",
+)
+
+INVALID_QUANTITY = Code.error(
+    "invalid-quantity",
+    "a quantity that the API server refuses",
+    "A quantity is a number with k, M, G for thousands, or Ki, Mi, Gi for 1024s, and m for thousandths: 500m, "
+    "2, 16Mi. The API server refuses 16MB and 16 Mi.",
+)
+
+MISSING_FIELD = Code.error(
+    "missing-field",
+    "a required field that is missing",
+    "The kind requires the field, and the API server refuses the manifest without it.",
+)
+
+DUPLICATE_ITEM = Code.error(
+    "duplicate-item",
+    "two items of a list with the same key",
+    "The list is a map by a key such as the name of a container. The API server refuses a server-side apply "
+    "with two items of one key.",
+)
+
+DEPRECATED = Code.warning(
+    "deprecated",
+    "a deprecated kind or field",
+    "The API description of Kubernetes, or the CRD, calls the kind or field deprecated. It works, and a later "
+    "version may remove it.",
+)
+
+
 def check_schemas(documents: Iterable[Document], schemas: KubernetesSchemas) -> list[Finding]:
     """The findings in manifests by the schemas of their kinds."""
     return [finding for document in documents for finding in _check(document, schemas)]
@@ -197,7 +250,7 @@ def _check(document: Document, schemas: KubernetesSchemas) -> Iterator[Finding]:
         return
     if schema.get("deprecated"):
         which = f"{document.body['apiVersion']} {document.body['kind']} is deprecated"
-        yield walk.finding("deprecated", ("kind",), which)
+        yield walk.finding(DEPRECATED, ("kind",), which)
     yield from walk.value(document.body, schema, ())
 
 
@@ -210,7 +263,9 @@ class _SchemaWalk:
         self._built_in = is_built_in(split_api_version(document.body["apiVersion"])[0])
         self._shows_values = shows_values(document)
 
-    def finding(self, code: str, path: FieldPath, message: str, fix: str = "", edits: tuple[Edit, ...] = ()) -> Finding:
+    def finding(
+        self, code: Code, path: FieldPath, message: str, fix: str = "", edits: tuple[Edit, ...] = ()
+    ) -> Finding:
         body = self._document.body
         return Finding(
             code=code,
@@ -229,17 +284,17 @@ class _SchemaWalk:
         removed = _REMOVED.get((api_version, kind))
         if removed is not None:
             message += f"; Kubernetes {removed[0]} removed it"
-            yield self.finding("unknown-kind", ("apiVersion",), message, f"write {removed[1]}" if removed[1] else "")
+            yield self.finding(UNKNOWN_KIND, ("apiVersion",), message, f"write {removed[1]}" if removed[1] else "")
             return
         group = split_api_version(api_version)[0]
         if not (self._schemas.complete or group in self._schemas.groups or "." not in group):
             return
         others = self._schemas.api_versions(kind, group) or self._schemas.api_versions(kind)
         if others:
-            yield self.finding("unknown-kind", ("apiVersion",), message, f"it is in {' and '.join(others)}")
+            yield self.finding(UNKNOWN_KIND, ("apiVersion",), message, f"it is in {' and '.join(others)}")
             return
         hint = did_you_mean(kind, self._schemas.kinds.get(api_version, ()))
-        yield self.finding("unknown-kind", ("kind",), message, hint)
+        yield self.finding(UNKNOWN_KIND, ("kind",), message, hint)
 
     def value(self, value: Any, schema: Schema, path: FieldPath) -> Iterator[Finding]:
         type_name, schema = schema.get("$ref", ""), self._schemas.resolved(_of_schema(schema, value))
@@ -265,7 +320,7 @@ class _SchemaWalk:
             meant = {each.fix for each in unknown if each.message in own}
             for name in self._missing(value, schema, path, type_name):
                 if f"did you mean {name}?" not in meant:
-                    yield self.finding("missing-field", path, f"{field_text((*path, name))} is missing")
+                    yield self.finding(MISSING_FIELD, path, f"{field_text((*path, name))} is missing")
         elif isinstance(value, list):
             for position, item in enumerate(value):
                 yield from self.value(item, schema.get("items", {}), (*path, position))
@@ -280,7 +335,7 @@ class _SchemaWalk:
                 continue
             if name in properties:
                 if properties[name].get("deprecated"):
-                    yield self.finding("deprecated", at, f"{field_text(at)} is deprecated")
+                    yield self.finding(DEPRECATED, at, f"{field_text(at)} is deprecated")
                 yield from self.value(item, properties[name], at)
             elif isinstance(additional, Mapping):
                 yield from self.value(item, additional, at)
@@ -303,7 +358,7 @@ class _SchemaWalk:
         fix = did_you_mean(same, properties) if same else self._other_level(path, properties)
         fix = fix or did_you_mean(name, properties)
         fix = f"remove the character U+{ord(foreign[0]):04X} from it" if foreign else fix
-        return self.finding("unknown-field", path, _no_field(path), fix, edits)
+        return self.finding(UNKNOWN_FIELD, path, _no_field(path), fix, edits)
 
     def _other_level(self, path: FieldPath, properties: Mapping[str, Any]) -> str:
         """Where the field is, if it is written one level too far out or too deep; '' where it is not."""
@@ -353,7 +408,7 @@ class _SchemaWalk:
         elif isinstance(value, Mapping) and len(value) == 1 and [*value.values()] == [None]:
             fix = f"write {{{{ {next(iter(value))} }}}}"  # { name }
         message = f"{field_text(path)} must be {wanted}, and this is {kind_of(value)}"
-        return self.finding("invalid-value", path, message, fix)
+        return self.finding(INVALID_VALUE, path, message, fix)
 
     def _no_quantity(self, value: str, path: FieldPath) -> Finding:
         shown = f"is {value}, which" if self._shows_values else "has a value that"
@@ -365,14 +420,14 @@ class _SchemaWalk:
             else []
         )
         fix = " or ".join(f"{found['number']}{unit}" for unit in units if found) if self._shows_values else ""
-        return self.finding("invalid-quantity", path, message, f"write {fix}" if fix else "write it as 500m, 2 or 16Mi")
+        return self.finding(INVALID_QUANTITY, path, message, f"write {fix}" if fix else "write it as 500m, 2 or 16Mi")
 
     def _not_allowed(self, value: Any, allowed: Sequence[Any], path: FieldPath) -> Finding:
         names = [str(each) for each in allowed]
         near = near_names(str(value), names) or [each for each in names if each.lower() == str(value).lower()]
         fix = f"did you mean {near[0]}?" if near and self._shows_values else ""
         shown = f"is {value}, and " if self._shows_values else ""
-        return self.finding("invalid-value", path, f"{field_text(path)} {shown}must be {' or '.join(names)}", fix)
+        return self.finding(INVALID_VALUE, path, f"{field_text(path)} {shown}must be {' or '.join(names)}", fix)
 
     def _repeated(self, items: list[Any], schema: Schema, path: FieldPath) -> Iterator[Finding]:
         names = schema.get("x-kubernetes-list-map-keys")
@@ -391,12 +446,12 @@ class _SchemaWalk:
                 continue
             if not any(name in item or fields.get(name, {}).get("default") for name in names) and not required:
                 message = f"{field_text((*path, position, names[0]))} is missing"
-                yield self.finding("missing-field", (*path, position), message)
+                yield self.finding(MISSING_FIELD, (*path, position), message)
             key = tuple(str(item.get(name, fields.get(name, {}).get("default"))) for name in names)
             if key in seen:
                 which = " and ".join(names)
                 message = f"{field_text((*path, position))} has the same {which} as another item"
-                yield self.finding("duplicate-item", (*path, position), message, f"each {which} may be there once")
+                yield self.finding(DUPLICATE_ITEM, (*path, position), message, f"each {which} may be there once")
             seen.add(key)
 
     def _of_set(self, items: list[Any], path: FieldPath) -> Iterator[Finding]:
@@ -406,10 +461,10 @@ class _SchemaWalk:
             at, key = (*path, position), repr(item)
             if item is None or isinstance(item, (Mapping, list)):
                 message = f"{field_text(at)} is {kind_of(item)}, and an apply takes none in a list of type set"
-                yield self.finding("invalid-value", at, message, "declare another list type in the CRD")
+                yield self.finding(INVALID_VALUE, at, message, "declare another list type in the CRD")
             elif key in seen:
                 message = f"{field_text(at)} is the same as another item"
-                yield self.finding("duplicate-item", at, message, "each item may be there once")
+                yield self.finding(DUPLICATE_ITEM, at, message, "each item may be there once")
             seen.add(key)
 
 

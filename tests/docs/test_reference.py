@@ -14,8 +14,8 @@ from ssa_operator.cli.topics import MODULES, REFERENCE
 from ssa_operator.objects.annotations import PREFIX, AnnotationError, parse_annotations
 from ssa_operator.operator.metrics import Metrics
 from ssa_operator.rendering.jinja import filters, functions
+from ssa_operator.tools.checks.codes import CODES
 from ssa_operator.tools.editor import vocabulary
-from ssa_operator.tools.findings.codes import CODES
 from ssa_operator.web.answers import OPERATIONS
 from tests.cli.process import run
 from tests.cli.test_manners import COMMANDS

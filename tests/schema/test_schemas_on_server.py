@@ -22,7 +22,7 @@ from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text, value_at
 from ssa_operator.rendering.folder.object_files import objects
 from ssa_operator.schema.kubernetes_schemas import QUANTITY, KubernetesSchemas, schemas_from_openapi
-from ssa_operator.tools.findings.codes import Severity
+from ssa_operator.tools.findings import Severity
 from ssa_operator.tools.schema_rules import bundled_schemas, check_schemas
 from tests.operator.fixtures import client
 

@@ -9,8 +9,7 @@ import pytest
 from ssa_operator.objects.built_in_kinds import KUBERNETES_VERSION
 from ssa_operator.rendering.folder.object_files import load_objects, objects
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas, schemas_from_openapi
-from ssa_operator.tools.findings.codes import Severity
-from ssa_operator.tools.findings.findings import Edit, Finding
+from ssa_operator.tools.findings import Edit, Finding, Severity
 from ssa_operator.tools.schema_rules import bundled_schemas, check_schemas
 from tests.operator.harness import ROOT
 

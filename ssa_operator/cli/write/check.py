@@ -86,13 +86,14 @@ def check(
     from ssa_operator.objects.messages import counted
     from ssa_operator.tools.checks import project_checks
     from ssa_operator.tools.checks.api_server import APIServer
-    from ssa_operator.tools.findings.codes import Severity
-    from ssa_operator.tools.findings.findings import write_findings, write_summary
+    from ssa_operator.tools.checks.codes import explanation
+    from ssa_operator.tools.checks.output import write_findings, write_summary
+    from ssa_operator.tools.findings import Severity
     from ssa_operator.tools.offline.project import checked_paths, crds_of, examples_of
     from ssa_operator.tools.schema_rules import target_schemas
 
     if explain:
-        streams.lines(project_checks.explanation(explain))
+        streams.lines(explanation(explain))
         return
     wanted = checked_paths(paths or (), templates)
     templates = list(wanted.templates) or templates

@@ -14,7 +14,7 @@ from __future__ import annotations
 import base64
 import binascii
 import string
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jinja2 import TemplateRuntimeError
@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from ssa_operator.objects.cluster_view import ClusterView
 from ssa_operator.objects.render_result import Document
-from ssa_operator.objects.source_location import FieldPath, field_text
+from ssa_operator.objects.source_location import FieldPath, field_text, leaves
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.limits import LimitError
 from ssa_operator.rendering.values.manifest_values import kind_of
@@ -142,7 +142,9 @@ def value_locations(values: Sequence[str], documents: Sequence[Document]) -> lis
         positions[base64.b64encode(value.encode()).decode()] = (position, True)
     found: list[list[ValueLocation]] = [[] for _ in values]
     for document in documents:
-        for path, leaf in _string_fields(document.body, ()):
+        for path, leaf in leaves(document.body):
+            if not isinstance(leaf, str):
+                continue
             if path in _IDENTITY and any(value in leaf for value in limits.counted(values)):
                 message = f"{field_text(path)} can't be generated, because the operator would not find the object again"
                 raise DocumentError(message, document.location_of(path))
@@ -150,17 +152,6 @@ def value_locations(values: Sequence[str], documents: Sequence[Document]) -> lis
                 position, encoded = positions[leaf]
                 found[position].append(ValueLocation(document, path, encoded))
     return found
-
-
-def _string_fields(value: Any, path: FieldPath) -> Iterator[tuple[FieldPath, str]]:
-    if isinstance(value, str):
-        yield path, value
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _string_fields(item, (*path, key))
-    elif isinstance(value, list):
-        for at, item in enumerate(value):
-            yield from _string_fields(item, (*path, at))
 
 
 def _live_field(live: Any, body: Any, path: FieldPath) -> Any:

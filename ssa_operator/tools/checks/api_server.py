@@ -29,7 +29,7 @@ from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.secret_fields import NO_SECRET_FIELDS, VALUES
 from ssa_operator.tools.checks.refusal_rules import AskedManifest, Refusal
 from ssa_operator.tools.command_target import NAME, running_clusters
-from ssa_operator.tools.findings.findings import shows_values
+from ssa_operator.tools.findings import shows_values
 
 if TYPE_CHECKING:
     from ssa_operator.devcluster.scratch_server import ScratchServer

@@ -25,8 +25,10 @@ from ssa_operator.objects.json_schema import Schema, fields, part_schema
 from ssa_operator.objects.messages import near_names
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
-from ssa_operator.tools.findings.findings import Finding
+from ssa_operator.tools.checks.manifest_rules import UNKNOWN_REFERENCE
+from ssa_operator.tools.findings import Finding
 from ssa_operator.tools.offline.offline_cluster import OfflineParent
+from ssa_operator.tools.schema_rules import UNKNOWN_FIELD, UNKNOWN_KIND
 
 _METHODS = frozenset({"get", "items", "keys", "values"})
 _OPEN = ("additionalProperties", "x-kubernetes-preserve-unknown-fields")
@@ -57,7 +59,7 @@ def check_child_fields(
             near = near_names(read.kind, rendered) if read.function in _CHILDREN and not versions else []
             if near and read.kind not in rendered:
                 message = f"no template of this folder renders a {read.kind}, so {read.function} never finds it"
-                yield Finding(code="unknown-kind", message=message, location=location, fix=f"did you mean {near[0]}?")
+                yield Finding(code=UNKNOWN_KIND, message=message, location=location, fix=f"did you mean {near[0]}?")
                 continue
             # A lookup of a field of the status that no object has is a way to wait until the object is gone.
             schema_of = schemas.with_status if read.function in _CHILDREN else schemas.schema
@@ -73,7 +75,7 @@ def _finding(read: _ChildRead, unknown: tuple[FieldPath, tuple[str, ...]], locat
     near = near_names(last, siblings) or [each for each in siblings if each.lower() == last.lower()]
     fix = f"did you mean {field_text((*path[:-1], near[0]))}?" if near else ""
     message = f"no {read.kind} has a field {field_text(path)}"
-    return Finding(code="unknown-field", message=message, location=location, fix=fix)
+    return Finding(code=UNKNOWN_FIELD, message=message, location=location, fix=fix)
 
 
 def _first_unknown(
@@ -225,7 +227,7 @@ class ChildNames:
             names = [f"{each.kind}/{each.name}" for each in self._rendered]
             near = near_names(f"{child.kind}/{child.name}", names)
             fix = f"did you mean {near[0]}?" if near else f"rendered are {', '.join(names[:_SHOWN]) or 'no manifests'}"
-            yield Finding(code="unknown-child", message=f"no template renders {child}", location=location, fix=fix)
+            yield Finding(code=UNKNOWN_REFERENCE, message=f"no template renders {child}", location=location, fix=fix)
 
 
 _SHOWN = 5

@@ -23,7 +23,7 @@ from msgspec import Struct
 from ssa_operator.objects.identity import split_api_version
 from ssa_operator.objects.json_schema import Schema, fields, schema_at
 from ssa_operator.objects.render_result import ConversionError
-from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text, value_at
+from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text, leaves, value_at
 from ssa_operator.operator.conversion.folder_converters import converter
 from ssa_operator.operator.conversion.rules import Converter
 from ssa_operator.operator.conversion.unconverted import is_same
@@ -38,9 +38,10 @@ from ssa_operator.schema.new_object import new_object, prune
 from ssa_operator.schema.operator_fields import RESERVED
 from ssa_operator.schema.samples import Sampler, UnknownValueError, kind_of, sample_object
 from ssa_operator.tools.checks.checked_project import CheckedProject
-from ssa_operator.tools.checks.field_rules import FolderFields, check_fields
-from ssa_operator.tools.findings.findings import Finding
-from ssa_operator.tools.schema_rules import NO_FIELD, check_schemas
+from ssa_operator.tools.checks.field_rules import UNDECLARED_FIELD, FolderFields, check_fields
+from ssa_operator.tools.checks.text_rules import IGNORED_FILE
+from ssa_operator.tools.findings import Code, Finding
+from ssa_operator.tools.schema_rules import NO_FIELD, UNKNOWN_FIELD, check_schemas
 
 _MISSING = object()
 
@@ -49,6 +50,25 @@ _OTHERS = 3
 
 _FIELDS = 200
 """Fields of an object that are changed."""
+
+
+CONVERSION_FAILED = Code.error(
+    "conversion-failed",
+    "a conversion that fails",
+    "A template in _convert/ fails for a generated object or an example, or gives an object that the schema of "
+    "the other version refuses. The API server then refuses each request that needs the conversion. Correct "
+    "the line: a field that is not required may be missing, so test it with `is defined`, or use `default`.",
+)
+
+LOSSY_CONVERSION = Code.warning(
+    "lossy-conversion",
+    "a field that a conversion there and back loses",
+    "The field has a place in both versions, but the templates in _convert/ don't give its value back, or give "
+    "another one. The "
+    "annotation ssa-operator.dev/unconverted keeps the value, but users of the other version don't see it, and "
+    "what they write there has no effect on it. Write the field in both templates. If you mean it, accept the "
+    "warning with a comment in the first line of the file: {# check: lossy-conversion, REASON #}.",
+)
 
 
 def check_conversions(project: CheckedProject) -> Iterator[Finding]:
@@ -70,8 +90,8 @@ def check_conversions(project: CheckedProject) -> Iterator[Finding]:
                 schemas=project.schemas,
             )
             found = [*dict.fromkeys(each for way in ways for each in (*trip.misread(way), *trip.findings(way, bodies)))]
-            misread = any(each.code in ("undeclared-field", "unknown-field") for each in found)
-            yield from (each for each in found if not misread or each.code != "lossy-conversion")
+            misread = any(each.code in (UNDECLARED_FIELD, UNKNOWN_FIELD) for each in found)
+            yield from (each for each in found if not misread or each.code != LOSSY_CONVERSION)
 
 
 def _unused(
@@ -92,7 +112,7 @@ def _unused(
             message = f"no object needs it, because {why}"
         else:
             continue
-        yield Finding(code="ignored-file", message=message, location=SourceLocation(file.name, 1))
+        yield Finding(code=IGNORED_FILE, message=message, location=SourceLocation(file.name, 1))
 
 
 class _Trips(Struct, frozen=True, kw_only=True):
@@ -168,7 +188,7 @@ class _Trips(Struct, frozen=True, kw_only=True):
         findings = [replace(each, subject="") for each in found if each.message in unknown]
         findings += [
             Finding(
-                code="conversion-failed",
+                code=CONVERSION_FAILED,
                 message=f"{own} to {other} gives an object that {other} refuses: {_shown(error)}",
                 location=self._location(way),
             )
@@ -184,7 +204,7 @@ class _Trips(Struct, frozen=True, kw_only=True):
         problem = error.problem
         location = self._location(way) if problem is None or problem.location is None else problem.location
         message = str(error) if problem is None else problem.message
-        return Finding(code="conversion-failed", message=f"{message} (for a generated object)", location=location)
+        return Finding(code=CONVERSION_FAILED, message=f"{message} (for a generated object)", location=location)
 
     def _location(self, way: Way) -> SourceLocation:
         assert self.folder.templates is not None
@@ -196,7 +216,7 @@ class _Trips(Struct, frozen=True, kw_only=True):
         own = way[0]
         schema, others = (object_schema(self.definition, each) for each in way)
         lost: list[FieldPath] = []
-        for path in [*_scalars(body)][:_FIELDS]:
+        for path in [path for path, _ in leaves(_content(body)) if path[0] != "metadata"][:_FIELDS]:
             if any(path[: len(each)] == each for each in lost):
                 continue
             before = value_at(back, path, _MISSING)
@@ -221,7 +241,7 @@ class _Trips(Struct, frozen=True, kw_only=True):
             message = f"{path} of {own} comes back from {other} with another value"
         missing = (other, own) if arrives else way
         fix = "write the same value here" if changed else "write the field here"
-        return Finding(code="lossy-conversion", message=message, fix=fix, location=self._location(missing))
+        return Finding(code=LOSSY_CONVERSION, message=message, fix=fix, location=self._location(missing))
 
     def _with_others(
         self, body: Mapping[str, Any], path: FieldPath, schema: Schema | None, version: str
@@ -253,19 +273,6 @@ def _is_same_or_missing(one: Any, other: Any) -> bool:
 
 def _content(body: Mapping[str, Any]) -> Mapping[str, Any]:
     return {name: value for name, value in body.items() if name not in ("apiVersion", "kind")}
-
-
-def _scalars(value: Any, path: FieldPath = ()) -> Iterator[FieldPath]:
-    """The paths of all values that are neither mappings nor lists."""
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            if path or key not in ("apiVersion", "kind", "metadata"):
-                yield from _scalars(item, (*path, key))
-    elif isinstance(value, list):
-        for at, item in enumerate(value):
-            yield from _scalars(item, (*path, at))
-    else:
-        yield path
 
 
 def _part(schema: Schema | None, path: FieldPath) -> Schema | None:

@@ -33,10 +33,9 @@ from ssa_operator.schema.crd_changes import crd_changes
 from ssa_operator.schema.crd_schema import declared, has_status, replicas_path, status_schema, unreported
 from ssa_operator.schema.crd_validation import validate_crd
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
-from ssa_operator.tools.findings.codes import REPLACED
-from ssa_operator.tools.findings.findings import Finding, short_words
+from ssa_operator.tools.findings import Code, Finding, short_words
 from ssa_operator.tools.offline.project import read_crds
-from ssa_operator.tools.schema_rules import check_schemas
+from ssa_operator.tools.schema_rules import UNKNOWN_FIELD, UNKNOWN_KIND, check_schemas
 
 
 def check_crds(definitions: Sequence[Document], schemas: KubernetesSchemas | None = None) -> list[Finding]:
@@ -62,10 +61,21 @@ def unknown_fields(definitions: Sequence[Document], schemas: KubernetesSchemas) 
     found: dict[str, list[Finding]] = {}
     for each in definitions:
         for finding in check_schemas([each], schemas):
-            if finding.code in ("unknown-field", "unknown-kind"):
+            if finding.code in (UNKNOWN_FIELD, UNKNOWN_KIND):
                 name = each.body["metadata"]["name"]
                 found.setdefault(name, []).append(replace(finding, subject=_name(each)))
     return found
+
+
+CRD_REFUSED = Code.error(
+    "crd-refused",
+    "a CRD that can't be read, or that the API server refuses with all its objects",
+    "It is no YAML or no CRD, its name is not <plural>.<group>, a type doesn't exist, a field of a served "
+    "version has no type, a default doesn't fit its own field, or the like. The message has the API server's "
+    "words. Or the CRD requires a field that it doesn't declare: the API server prunes the field, and refuses "
+    "every object. Until the CRD is corrected, check does not look at its objects.",
+    replaces="crd-undeclared-required crd-not-structural",
+)
 
 
 def _refusals(definition: Document) -> Iterator[Finding]:
@@ -75,7 +85,7 @@ def _refusals(definition: Document) -> Iterator[Finding]:
     for error in errors:
         if not (named and error.path == ("metadata", "name")):
             message = f"{_name(definition)}: {_place(error.path)}: {short_words(error.message)}"
-            yield Finding(code="crd-refused", message=message, location=definition.location_of(error.path))
+            yield Finding(code=CRD_REFUSED, message=message, location=definition.location_of(error.path))
 
 
 def _place(path: FieldPath) -> str:
@@ -114,12 +124,12 @@ def _not_structural(definition: Document, path: FieldPath, version: Mapping[str,
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
     if schema is None:
         message = f"{_name(definition)} has no schema for {version['name']}"
-        yield Finding(code="crd-refused", message=message, location=definition.location_of(path))
+        yield Finding(code=CRD_REFUSED, message=message, location=definition.location_of(path))
         return
     root: FieldPath = (*path, "schema", "openAPIV3Schema")
     for field, at in _untyped(schema):
         message = f"{_name(definition)}: {field_text(field) or 'the object'} has no type in {version['name']}"
-        yield Finding(code="crd-refused", message=message, location=definition.location_of((*root, *at)))
+        yield Finding(code=CRD_REFUSED, message=message, location=definition.location_of((*root, *at)))
 
 
 def _untyped(schema: Schema) -> Iterator[tuple[FieldPath, FieldPath]]:
@@ -133,10 +143,24 @@ def _untyped(schema: Schema) -> Iterator[tuple[FieldPath, FieldPath]]:
             yield field, at
 
 
+CRD_WITHOUT_REPORT = Code.warning(
+    "crd-without-report",
+    "a CRD whose objects don't show how they are",
+    "The CRD has no status subresource, or doesn't declare status.conditions or status.resources. The "
+    "operator works, but a user sees errors only as Events. Declare them as ssa-operator new does, the "
+    "conditions with x-kubernetes-list-type: map and the key type: else the writers of two conditions replace "
+    "each other's whole list. With the setting rollout, the revision of each parent needs status.revision, "
+    "too; shards can't roll out without it. Without additionalPrinterColumns, kubectl get shows only name and "
+    'age: add them, at least for the status of the condition Ready: .status.conditions[?(@.type=="Ready")]'
+    ".status",
+    replaces="crd-condition-list-type crd-without-printer-columns",
+)
+
+
 def _without_report(definition: Document, path: FieldPath, version: Mapping[str, Any]) -> Iterable[Finding]:
     sentence = unreported(definition.body, version["name"])
     if sentence:
-        yield Finding(code="crd-without-report", message=sentence, location=definition.location_of(path))
+        yield Finding(code=CRD_WITHOUT_REPORT, message=sentence, location=definition.location_of(path))
 
 
 def _condition_list_type(definition: Document, path: FieldPath, version: Mapping[str, Any]) -> Iterable[Finding]:
@@ -148,7 +172,7 @@ def _condition_list_type(definition: Document, path: FieldPath, version: Mapping
         return
     at = (*path, "schema", "openAPIV3Schema", "properties", "status", "properties", "conditions")
     yield Finding(
-        code="crd-without-report",
+        code=CRD_WITHOUT_REPORT,
         message=f"{_name(definition)}: status.conditions is no list map in {version['name']}",
         location=definition.location_of(at),
         fix="add x-kubernetes-list-type: map and x-kubernetes-list-map-keys: [type]",
@@ -160,7 +184,7 @@ def _undeclared_required(definition: Document, path: FieldPath, version: Mapping
     for at, field, siblings in _never_set(schema, (*path, "schema", "openAPIV3Schema")):
         near = near_names(str(field[-1]), siblings)
         yield Finding(
-            code="crd-refused",
+            code=CRD_REFUSED,
             message=f"{_name(definition)} requires {field_text(field)} in {version['name']}, and doesn't declare it",
             location=definition.location_of(at),
             fix=f"did you mean {near[0]}?" if near else "declare it in properties",
@@ -181,7 +205,18 @@ def _never_set(schema: Schema, root: FieldPath) -> Iterator[tuple[FieldPath, Fie
 def _without_printer_columns(definition: Document, path: FieldPath, version: Mapping[str, Any]) -> Iterable[Finding]:
     if not version.get("additionalPrinterColumns"):
         message = f"{_name(definition)} has no additionalPrinterColumns in {version['name']}"
-        yield Finding(code="crd-without-printer-columns", message=message, location=definition.location_of(path))
+        yield Finding(code=CRD_WITHOUT_REPORT, message=message, location=definition.location_of(path))
+
+
+CRD_ATOMIC_REPLICAS = Code.warning(
+    "crd-atomic-replicas",
+    "a number of replicas that no autoscaler can own",
+    "The subresource scale writes a field inside of a mapping with x-kubernetes-map-type: atomic. Such a "
+    "mapping has one owner: an apply of a template that writes the mapping replaces the whole of it, and "
+    "with it the number that an autoscaler or kubectl scale has set. Remove the setting from the CRD. If it "
+    "belongs to others, keep the number that is there in the template, for example "
+    'count: {{ live("Fleet", name).spec.workers.count | default(2) }}',
+)
 
 
 def _atomic_replicas(definition: Document, path: FieldPath, version: Mapping[str, Any]) -> Iterable[Finding]:
@@ -194,7 +229,7 @@ def _atomic_replicas(definition: Document, path: FieldPath, version: Mapping[str
         if schema.get("x-kubernetes-map-type") == "atomic":
             mapping, number = field_text((replicas or ())[:end]), field_text(replicas or ())
             yield Finding(
-                code="crd-atomic-replicas",
+                code=CRD_ATOMIC_REPLICAS,
                 message=f"{_name(definition)}: {mapping} is atomic in {version['name']}; "
                 f"no other manager can own {number}",
                 location=definition.location_of((*at, "x-kubernetes-map-type")),
@@ -219,6 +254,41 @@ def _name(definition: Document) -> str:
     return f"CRD {definition.body['metadata']['name']}"
 
 
+CRD_REMOVED = Code.error(
+    "crd-removed",
+    "a part of a CRD that is gone",
+    "With the CRD, or under another scope or kind, its objects are gone. Without a version that is served or "
+    "stored, clients fail and stored objects may be unreadable: remove it only when status.storedVersions of "
+    "the CRD in the cluster lacks it. The API server prunes a field that is gone with the next write: keep "
+    "it, and call it deprecated in its description. Without the status subresource, the operator's writes of "
+    "the status fail. check --against compares with an earlier state.",
+    replaces="crd-names-changed crd-version-removed crd-field-removed crd-status-removed",
+)
+
+CRD_NARROWED = Code.error(
+    "crd-narrowed",
+    "a field that permits less",
+    "Values that were valid are refused: the type is another one, or the field is required, or an enum, a "
+    "bound, a pattern or nullable was narrowed. Keep what was valid, give a required field a default, or add "
+    "a field or a version. Where x-kubernetes-list-type, its keys or x-kubernetes-map-type change, applies of "
+    "several managers replace or duplicate each other's items.",
+    replaces="crd-type-changed crd-field-required crd-list-type-changed",
+)
+
+CRD_CHANGED = Code.warning(
+    "crd-changed",
+    "another default, or a new rule of validation",
+    "Objects that leave the field out mean something else from the next write on, and stored objects keep the "
+    "old value: say so in the release notes. Stored objects that break a new rule can't be written any more, "
+    "except where only other fields change: look at them first.",
+    replaces="crd-default-changed crd-rule-added",
+)
+
+
+_CHANGES = {old: code for code in (CRD_REMOVED, CRD_NARROWED, CRD_CHANGED) for old in (code, *code.replaces)}
+"""The code of each sort of change."""
+
+
 def check_against(before: Iterable[Document], definitions: Sequence[Document]) -> list[Finding]:
     """The findings about changes that can refuse or lose objects."""
     now = {definition.body["metadata"]["name"]: definition for definition in definitions}
@@ -228,11 +298,11 @@ def check_against(before: Iterable[Document], definitions: Sequence[Document]) -
         found = now.get(name)
         if found is None:
             words = f"the CRD {name} is gone: without it the API server deletes all its objects; keep it"
-            findings.append(Finding(code="crd-removed", message=words))
+            findings.append(Finding(code=CRD_REMOVED, message=words))
             continue
         findings += [
             Finding(
-                code=REPLACED.get(each.code, each.code),
+                code=_CHANGES[each.code],
                 message=f"{name}: {each.message}",
                 location=found.location_of(each.path),
             )
@@ -312,7 +382,7 @@ def unreported_revisions(sources: Sources, definitions: Iterable[Document]) -> I
             status = declared({"revision": ""}, status_schema(definition, version["name"]))
             if not (isinstance(status, Mapping) and "revision" in status):
                 yield Finding(
-                    code="crd-without-report",
+                    code=CRD_WITHOUT_REPORT,
                     message=f"CRD {name} declares no status.revision in {version['name']}, so its objects can't show "
                     "which revision of the templates they are on",
                     location=SourceLocation(f"{name}/{SETTINGS}", _line(folder.files.get(SETTINGS, ""))),

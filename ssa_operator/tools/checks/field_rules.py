@@ -28,10 +28,10 @@ from ssa_operator.objects.json_schema import Schema, fields, part_schema
 from ssa_operator.objects.live_object import MANAGER
 from ssa_operator.objects.manifest import MANAGED_BY_LABEL, SERVER_OWNED
 from ssa_operator.objects.render_result import Document
-from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text, misspelt_field, value_at
+from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text, leaves, misspelt_field, value_at
 from ssa_operator.objects.template_contents import PossibleField
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
-from ssa_operator.tools.findings.findings import Finding, field_finding
+from ssa_operator.tools.findings import Code, Finding, field_finding
 
 SHARED = "_shared/"
 
@@ -50,6 +50,14 @@ class _Undeclared(Struct, frozen=True):
 
     path: FieldPath
     location: SourceLocation
+
+
+UNDECLARED_FIELD = Code.error(
+    "undeclared-field",
+    "a field of the parent that its CRD doesn't declare",
+    "The API server prunes fields that the CRD doesn't declare, so no parent ever has this one, and a "
+    "template that reads it fails or takes its default. Correct the name, or declare the field in the CRD.",
+)
 
 
 def check_fields(folders: Sequence[FolderFields]) -> list[Finding]:
@@ -74,7 +82,7 @@ def _finding(undeclared: _Undeclared, folder: FolderFields) -> Finding:
     text = field_text(undeclared.path)
     fix = misspelt_field(undeclared.path, declared_siblings(undeclared.path, folder.schema)) or DECLARE
     message = f"the CRD {folder.folder} declares no {text}"
-    return Finding(code="undeclared-field", message=message, location=undeclared.location, fix=fix, about=text)
+    return Finding(code=UNDECLARED_FIELD, message=message, location=undeclared.location, fix=fix, about=text)
 
 
 COUNTED: Mapping[GroupKind, tuple[str, ...]] = {
@@ -86,6 +94,16 @@ COUNTED: Mapping[GroupKind, tuple[str, ...]] = {
 compares: it raises `metadata.generation` with each apply (seen on 1.36.3; pkg/registry compares them with
 reflect.DeepEqual, and those of other kinds with apiequality.Semantic).
 """
+
+
+REPEATED_CHANGE = Code.warning(
+    "repeated-change",
+    "an empty list or mapping because of which each apply is a change",
+    "The API server drops the empty value, and compares the object that it stored with the manifest: each "
+    "apply raises metadata.generation, and every watcher of the kind gets an event. The operator notices "
+    "that and doesn't repeat the apply while the object stays as it is. Leave the field out: that means the "
+    "same, and costs no write after a restart of the operator.",
+)
 
 
 def check_empty_values(documents: Iterable[Document], schemas: KubernetesSchemas) -> list[Finding]:
@@ -101,7 +119,7 @@ def _check(document: Document, schemas: KubernetesSchemas) -> Iterator[Finding]:
     for field in fields:
         for path in dropped_values(body.get(field), properties.get(field, {}), schemas, (field,)):
             message = "is empty; the API server drops it, and counts each apply as a change"
-            yield field_finding(document, "repeated-change", path, message, "leave it out, which means the same")
+            yield field_finding(document, REPEATED_CHANGE, path, message, "leave it out, which means the same")
 
 
 def dropped_values(value: Any, schema: Schema, schemas: KubernetesSchemas, path: FieldPath) -> Iterator[FieldPath]:
@@ -112,6 +130,22 @@ def dropped_values(value: Any, schema: Schema, schemas: KubernetesSchemas, path:
     entries = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
     for part, item in entries:
         yield from dropped_values(item, part_schema(resolved, part) or {}, schemas, (*path, part))
+
+
+SERVER_FIELD = Code.warning(
+    "server-field",
+    "a field that the API server or a controller writes",
+    "The manifest has a field that Kubernetes fills in each object, as what kubectl get prints. The operator "
+    "drops status and the server's fields of metadata, and writes its own value of the label "
+    "app.kubernetes.io/managed-by. Any other one is of one object only, or a controller writes it again, and "
+    "the operator reverts that with each resync, with a Conflict in the status: a CA bundle that an annotation "
+    "has cert-manager or OpenShift write; the rules of a ClusterRole with aggregationRule, which belong into "
+    "another ClusterRole with a label that it selects (an empty list of rules is left out); or the replicas of "
+    "an object that an autoscaler of the same folder scales by spec.scaleTargetRef (HorizontalPodAutoscaler, "
+    "ScaledObject). Remove the field; that of replicas when the autoscaler is rendered, or keep the number "
+    'that is there: replicas: {{ live("Deployment", name).spec.replicas | default(2) }}',
+    replaces="injected-ca-bundle aggregated-rules autoscaled-replicas",
+)
 
 
 _REPLICAS: FieldPath = ("spec", "replicas")
@@ -144,7 +178,7 @@ def _aggregated_rules(documents: Iterable[Document]) -> Iterator[Finding]:
         if is_aggregated and document.body.get("rules"):
             message = "is beside aggregationRule, and the control plane fills it from the roles that this selects"
             fix = "remove it, and write the rules into a ClusterRole with a label that aggregationRule selects"
-            yield field_finding(document, "aggregated-rules", ("rules",), message, fix)
+            yield field_finding(document, SERVER_FIELD, ("rules",), message, fix)
 
 
 def _autoscaled_replicas(
@@ -163,7 +197,7 @@ def _autoscaled_replicas(
                 who = f"{autoscaler.identity.kind} {autoscaler.identity.name}"
                 message = f"is set, and {who} ({autoscaler.location_of(('spec', 'scaleTargetRef'))}) scales the object"
                 fix = "leave it out when the autoscaler is rendered"
-                yield field_finding(document, "autoscaled-replicas", path, message, fix)
+                yield field_finding(document, SERVER_FIELD, path, message, fix)
                 break
 
 
@@ -267,7 +301,7 @@ INJECTORS = (
 
 def check_server_fields(documents: Iterable[Document], *given: Mapping[str, Any]) -> list[Finding]:
     """The findings in the manifests of a parent. `given` are the parent and the settings of the installation."""
-    chosen = frozenset(text for each in given for text in _texts(each))
+    chosen = frozenset(text for each in given for _, text in leaves(each) if isinstance(text, str))
     return [finding for document in documents for finding in _check_field(document, chosen)]
 
 
@@ -277,19 +311,19 @@ def _check_field(document: Document, chosen: frozenset[str]) -> Iterator[Finding
     dropped: list[FieldPath] = [("metadata", field) for field in SERVER_OWNED if _has_content(metadata.get(field))]
     for path in ([("status",)] if _has_content(body.get("status")) else []) + dropped:
         message = "is written by the control plane, and the operator drops it"
-        yield field_finding(document, "server-field", path, message, "remove it")
+        yield field_finding(document, SERVER_FIELD, path, message, "remove it")
     label: FieldPath = ("metadata", "labels", MANAGED_BY_LABEL)
     if value_at(body, label) not in (None, MANAGER):
         message = f"is the operator's label: each child has {MANAGED_BY_LABEL}: {MANAGER}, whatever its template says"
-        yield field_finding(document, "server-field", label, message, "remove it")
+        yield field_finding(document, SERVER_FIELD, label, message, "remove it")
     if document.reads_itself or is_applied_once(document):
         return
     for row in WRITTEN:
         if row.kind == document.identity.group_kind and _is_written(body, row, chosen):
-            yield field_finding(document, "server-field", row.path, row.who, "remove it")
+            yield field_finding(document, SERVER_FIELD, row.path, row.who, "remove it")
     for path in _injected(document):
         message = "is set, and an annotation has it injected"
-        yield field_finding(document, "server-field", path, message, "remove it, or the annotation")
+        yield field_finding(document, SERVER_FIELD, path, message, "remove it, or the annotation")
 
 
 def _is_written(body: Mapping[str, Any], row: Written, chosen: frozenset[str]) -> bool:
@@ -313,19 +347,4 @@ def _injected(document: Document) -> Iterator[FieldPath]:
 
 def _has_content(value: Any) -> bool:
     """Whether a value is neither empty nor made of empty values."""
-    if isinstance(value, Mapping):
-        return any(map(_has_content, value.values()))
-    if isinstance(value, list):
-        return any(map(_has_content, value))
-    return value not in (None, "")
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for each in value.values():
-            yield from _texts(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from _texts(each)
+    return any(leaf not in (None, "") for _, leaf in leaves(value))

@@ -25,10 +25,10 @@ from ssa_operator.objects.label_selectors import selects
 from ssa_operator.objects.manifest import POD_SPECS
 from ssa_operator.objects.messages import near_names
 from ssa_operator.objects.render_result import Document, Wait
-from ssa_operator.objects.source_location import FieldPath, field_text
-from ssa_operator.tools.checks.text_rules import texts
-from ssa_operator.tools.findings.findings import Finding, field_finding
+from ssa_operator.objects.source_location import FieldPath, field_text, leaves
+from ssa_operator.tools.findings import Code, Finding, field_finding
 from ssa_operator.tools.scaffold.reference_fields import FieldPlace, place_of
+from ssa_operator.tools.schema_rules import INVALID_VALUE
 
 _CONTAINERS = ("initContainers", "containers")
 _HANDLERS = ("startupProbe", "readinessProbe", "livenessProbe")
@@ -80,7 +80,7 @@ class _ManifestField(Struct, frozen=True):
         """The value if it is a mapping, an empty one otherwise."""
         return self.value if isinstance(self.value, Mapping) else {}
 
-    def finding(self, code: str, message: str, fix: str = "") -> Finding:
+    def finding(self, code: Code, message: str, fix: str = "") -> Finding:
         body = self.document.body
         return Finding(
             code=code,
@@ -100,12 +100,21 @@ def check_manifests(documents: Sequence[Document], not_awaited: Container[GroupK
     return [*found, *_statuses_never_written(documents, not_awaited)]
 
 
+LATEST_IMAGE = Code.warning(
+    "latest-image",
+    "an image without a fixed version",
+    "The image has the tag latest, or no tag. With imagePullPolicy IfNotPresent different nodes run "
+    "different builds, and with Always a restarted pod may run another one than its neighbours. Name a "
+    "version, or a digest.",
+)
+
+
 def _latest_images(documents: Sequence[Document]) -> Iterable[Finding]:
     for pod in _pods(documents):
         for container in _containers(pod):
             image = container["image"]
             if isinstance(image.value, str) and not has_fixed_version(image.value):
-                yield image.finding("latest-image", f"is {image.value}", "name a version or a digest")
+                yield image.finding(LATEST_IMAGE, f"is {image.value}", "name a version or a digest")
 
 
 def check_image_names(documents: Sequence[Document]) -> Iterable[Finding]:
@@ -115,7 +124,7 @@ def check_image_names(documents: Sequence[Document]) -> Iterable[Finding]:
             image = container["image"]
             if isinstance(image.value, str) and len(image.value.split()) > 1:
                 fix = f"write {''.join(image.value.split())}"
-                yield image.finding("invalid-value", f"is {image.value}, and no image has a blank in its name", fix)
+                yield image.finding(INVALID_VALUE, f"is {image.value}, and no image has a blank in its name", fix)
 
 
 def has_fixed_version(image: str) -> bool:
@@ -129,6 +138,16 @@ def has_fixed_version(image: str) -> bool:
     return tag not in ("", "latest")
 
 
+BROKEN_REFERENCE = Code.error(
+    "broken-reference",
+    "a reference within a manifest that leads nowhere",
+    "A selector doesn't match the labels of its pod template, a mount names no volume of its pod and no "
+    "volumeClaimTemplate, or a probe or a hook names a port that its container doesn't declare. The API "
+    "server refuses the first two, and the probe fails. Write the name as the manifest does.",
+    replaces="selector-mismatch unknown-volume unknown-port",
+)
+
+
 def _selector_mismatches(documents: Sequence[Document]) -> Iterable[Finding]:
     for document in documents:
         if document.body["kind"] not in _SELECTING or not _is_builtin(document, "apps"):
@@ -136,7 +155,22 @@ def _selector_mismatches(documents: Sequence[Document]) -> Iterable[Finding]:
         selector = _ManifestField(document, (), document.body)["spec"]["selector"]
         labels = _pod(document)["metadata"]["labels"].mapping
         if selector.value is not None and not selects(selector.mapping, labels):
-            yield selector.finding("broken-reference", "doesn't match the labels of spec.template")
+            yield selector.finding(BROKEN_REFERENCE, "doesn't match the labels of spec.template")
+
+
+UNKNOWN_REFERENCE = Code.warning(
+    "unknown-reference",
+    "a name, a key, a port or a label that no manifest of the render has",
+    "A manifest names an object that the same templates should render (the target of an autoscaler, a Service "
+    "of an Ingress, a ConfigMap whose name is nearly that of a rendered one), a key or a port that the "
+    "rendered one doesn't have, or a Service selects no pod of its folder. The API server accepts it; pods "
+    "don't start, or nothing is scaled or reached. The pods of a Service with clusterIP: None are reached all "
+    "the same, without the port. An object that is created elsewhere can be among the examples. Or "
+    "_status.yaml.j2 reads a child of a name that no template of the folder renders for the examples: its "
+    "fields are never known, so the operator leaves them out of the status. In a manifest, that is a "
+    "render-error. Write the name as the other manifest does.",
+    replaces="selects-nothing unknown-target-port headless-port unknown-child",
+)
 
 
 def _unknown_ports(documents: Sequence[Document]) -> Iterable[Finding]:
@@ -148,9 +182,9 @@ def _unknown_ports(documents: Sequence[Document]) -> Iterable[Finding]:
                 if container["ports"].value and isinstance(port.value, int) and port.value not in declared:
                     message = f"is {port.value}, and no container declares this port"
                     numbers = ", ".join(sorted(map(str, declared)))
-                    yield port.finding("unknown-reference", message, f"declared are {numbers}")
+                    yield port.finding(UNKNOWN_REFERENCE, message, f"declared are {numbers}")
                 if isinstance(port.value, str) and not port.value.isdigit() and port.value not in known:
-                    yield port.finding("broken-reference", *_unknown(port.value, known, "the container"))
+                    yield port.finding(BROKEN_REFERENCE, *_unknown(port.value, known, "the container"))
     for document in documents:
         if document.body["kind"] == "Service" and _is_builtin(document, ""):
             yield from _unknown_target_ports(document, documents)
@@ -165,7 +199,7 @@ def _unknown_target_ports(service: Document, documents: Sequence[Document]) -> I
     for port in spec["ports"].items() if any(any(_containers(pod)) for pod in pods) else ():
         target = port["targetPort"]
         if isinstance(target.value, str) and not target.value.isdigit() and target.value not in known:
-            yield target.finding("unknown-reference", *_unknown(target.value, known, "a pod that the Service selects"))
+            yield target.finding(UNKNOWN_REFERENCE, *_unknown(target.value, known, "a pod that the Service selects"))
 
 
 def _selects_nothing(documents: Sequence[Document]) -> Iterable[Finding]:
@@ -188,7 +222,7 @@ def _selects_nothing(documents: Sequence[Document]) -> Iterable[Finding]:
             written = ", ".join(f"{key}: {value}" for key, value in labels.items()) or "none"
             workload = f"{pods[0].document.identity.kind} {pods[0].document.identity.name}"
             yield selector.finding(
-                "unknown-reference", "selects no pod", f"the labels of {workload}'s pods are {written}"
+                UNKNOWN_REFERENCE, "selects no pod", f"the labels of {workload}'s pods are {written}"
             )
 
 
@@ -201,7 +235,18 @@ def _unknown_volumes(documents: Sequence[Document]) -> Iterable[Finding]:
             for mount in (*container["volumeMounts"].items(), *container["volumeDevices"].items()):
                 name = mount["name"]
                 if isinstance(name.value, str) and name.value not in known:
-                    yield name.finding("broken-reference", *_unknown(name.value, known, "the pod"))
+                    yield name.finding(BROKEN_REFERENCE, *_unknown(name.value, known, "the pod"))
+
+
+STATUS_NEVER_WRITTEN = Code.warning(
+    "status-never-written",
+    "a manifest of a kind whose status nothing writes",
+    "The CRD of the kind declares status.conditions, so its object counts as ready once its controller has "
+    "written its status. The controller of this kind writes none by default (Istio's kinds), so the parent "
+    "stays Progressing, and what depends on the object waits. Set the annotation "
+    'ssa-operator.dev/wait: "false" if the parent need not wait for the object, or ssa-operator.dev/ready-when '
+    "with an expression that says when it is ready, such as metadata.uid is defined: once it exists.",
+)
 
 
 def _statuses_never_written(documents: Sequence[Document], not_awaited: Container[GroupKind]) -> Iterable[Finding]:
@@ -212,7 +257,7 @@ def _statuses_never_written(documents: Sequence[Document], not_awaited: Containe
             continue
         if annotations.get(f"{PREFIX}wait") != "false" and not annotations.get(f"{PREFIX}ready-when"):
             yield body["kind"].finding(
-                "status-never-written",
+                STATUS_NEVER_WRITTEN,
                 f"is {document.identity.kind}, whose status no controller writes by default, so it never gets ready",
                 f'set the annotation {PREFIX}wait: "false", or {PREFIX}ready-when',
             )
@@ -229,7 +274,16 @@ def check_waits(
             if kind in _NEVER_WRITTEN and kind not in not_awaited and target.field[:1] == ("status",):
                 message = f"waits for the status of {target.query}, which no controller writes by default"
                 fix = "write | default(...) behind it, or remove it"
-                yield Finding(code="status-never-written", message=message, location=wait.location, fix=fix)
+                yield Finding(code=STATUS_NEVER_WRITTEN, message=message, location=wait.location, fix=fix)
+
+
+REPEATED_JOB = Code.warning(
+    "repeated-job",
+    "a Job with a TTL that the operator runs again and again",
+    "Kubernetes deletes a Job with ttlSecondsAfterFinished when it has finished. The operator then finds that "
+    "a child is missing, and creates it again. A Job that runs once for each parent has the annotation "
+    "ssa-operator.dev/apply: Once.",
+)
 
 
 def _repeated_jobs(documents: Sequence[Document]) -> Iterable[Finding]:
@@ -241,7 +295,7 @@ def _repeated_jobs(documents: Sequence[Document]) -> Iterable[Finding]:
             continue
         if annotations.get(f"{PREFIX}apply") != "Once":
             yield limit.finding(
-                "repeated-job",
+                REPEATED_JOB,
                 "lets Kubernetes delete the Job after it finished, and the operator runs it again each time",
                 f"set the annotation {PREFIX}apply: Once, or leave out the field",
             )
@@ -321,7 +375,7 @@ class _Named(Struct, frozen=True):
     """The mapping with the name."""
 
     def finding(self, path: FieldPath, message: str, fix: str) -> Finding:
-        return field_finding(self.document, "unknown-reference", path, message, fix)
+        return field_finding(self.document, UNKNOWN_REFERENCE, path, message, fix)
 
 
 def check_references(
@@ -329,7 +383,7 @@ def check_references(
 ) -> Iterator[Finding]:
     """The findings in the manifests of a parent. `known` are the objects of the examples and of documents that wait."""
     prefix = parent["metadata"]["name"]
-    given = [text for _, text in texts(parent.get("spec"), ()) if text and text != prefix]
+    given = [text for _, text in leaves(parent.get("spec")) if isinstance(text, str) and text not in ("", prefix)]
     asked = [each.query for document in documents for each in document.dependencies]
     elsewhere = {*known, *(Reference(getattr(each, "kind", ""), getattr(each, "name", "")) for each in asked)}
     alone = all(is_built_in(each.identity.group) for each in documents)

@@ -40,7 +40,7 @@ from ssa_operator.rendering.jinja.suggestions import (
     suggest_test,
 )
 from ssa_operator.rendering.jinja.templates import SHARED, is_manifest
-from ssa_operator.tools.findings.findings import Edit, Finding
+from ssa_operator.tools.findings import Code, Edit, Finding
 
 _JINJA_NAMES = frozenset({"caller", "kwargs", "loop", "self", "super", "varargs"})
 """Names that Jinja itself defines in blocks, loops and macros."""
@@ -75,6 +75,15 @@ def _syntax_tree(name: str, text: str) -> nodes.Template | None:
     with contextlib.suppress(TemplateSyntaxError):
         return Environment({name: text}, str, queries_cluster=True).parse(text, name, name)
     return None
+
+
+UNKNOWN_NAME = Code.error(
+    "unknown-name",
+    "a filter, test, function or variable that doesn't exist",
+    "Templates have the filters and tests of Jinja, and the variables, functions and filters of "
+    "docs/templates.md. Names of Helm, Sprig and Ansible lead to the one that does the same. check --fix "
+    "renames those that mean the same under another name.",
+)
 
 
 def check_names(parsed: ParsedFiles) -> list[Finding]:
@@ -113,12 +122,20 @@ def _has_go_keywords(tree: nodes.Template, unknown: Iterable[_Unknown]) -> bool:
     return reads_range or any(each.name in GO_KEYWORDS for each in unknown)
 
 
+GO_TEMPLATE = Code.error(
+    "go-template",
+    "the syntax of a Go template",
+    "The file is written as a template of Helm, and the templates of ssa-operator are Jinja's. A value is "
+    "data: it keeps its type and can't become YAML syntax, so quote, toYaml and nindent are seldom needed.",
+)
+
+
 def _go_syntax(name: str, text: str) -> Iterator[Finding]:
     """The lines with the syntax of Go templates, in a file that isn't Jinja."""
     for number, line in enumerate(text.split("\n"), 1):
         if (fix := jinja_for(line)) is not None:
             message = f"{GO_SYNTAX}, and the templates of ssa-operator are Jinja's"
-            yield Finding(code="go-template", message=message, location=SourceLocation(name, number), fix=fix)
+            yield Finding(code=GO_TEMPLATE, message=message, location=SourceLocation(name, number), fix=fix)
 
 
 # Names.
@@ -188,7 +205,7 @@ def _findings(unknown: Iterable[_Unknown], name: str, text: str) -> Iterator[Fin
     for each in unknown:
         edits = tuple(_edits(each, words, lines[each.line - 1]))
         yield Finding(
-            code="unknown-name",
+            code=UNKNOWN_NAME,
             message=f"there is no {each.kind} {each.name}",
             location=SourceLocation(name, each.line),
             fix=each.suggestion.text,

@@ -27,7 +27,7 @@ from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.reconcile.nested_parents import chain
 from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS
 from ssa_operator.rendering.values.line_marks import without_marks
-from ssa_operator.tools.findings.findings import Finding
+from ssa_operator.tools.findings import Code, Finding
 from ssa_operator.tools.offline.offline_cluster import OfflineParent
 
 _OF_PARENT = frozenset({"annotations", "labels", "metadata", "object", "spec"})
@@ -179,6 +179,16 @@ def _path(expression: nodes.Node) -> list[str | None]:
     return [None]
 
 
+ENDLESS_PARENTS = Code.error(
+    "endless-parents",
+    "parents that create parents without an end",
+    "The templates render a parent, of their own kind or of another one with a folder, whose templates render "
+    "the next parent, and so on. The operator creates as many levels as maxDepth in _settings.yaml allows, 8 "
+    "by default, and reports InvalidManifest. End the recursion, for example with a level in the spec that "
+    "each parent counts down, or set maxDepth where that many levels are meant.",
+)
+
+
 PLAYED = 64
 """Parents that are rendered for one example: finite chains are short, and an endless one is found at once."""
 
@@ -194,7 +204,7 @@ def check_nesting(example: OfflineParent, play: Callable[[Document], OfflinePare
         identity = parent.observed.parent.identity
         if manifest is not None and parent.rendered.documents and len(above) >= parent.folder.settings.max_depth:
             yield Finding(
-                code="endless-parents",
+                code=ENDLESS_PARENTS,
                 message=(
                     f"the templates create parents that create parents: {chain(above, identity)}; end the recursion, "
                     f"or set `maxDepth: {len(above) + 1}` or more in {parent.folder.name}/_settings.yaml"
@@ -227,6 +237,16 @@ _METADATA = re.compile(r"""(?:- )?(?P<indent> *)["']?metadata["']?\s*:\s*(?P<flo
 _NAMESPACE = re.compile(r"""["']?namespace["']?\s*:""")
 
 
+LOOKUP_BY_PARENT = Code.warning(
+    "lookup-by-parent",
+    "a lookup whose name the parent decides",
+    "The kind, name or namespace in a lookup comes from spec, labels or annotations. The operator reads the "
+    "object with its own permissions, so anyone who can edit a parent can have it read another object, a "
+    "Secret too. Where that is meant, make sure that nothing of a Secret reaches an object that these users "
+    "may read.",
+)
+
+
 def check_lookups(trees: Mapping[str, nodes.Template]) -> list[Finding]:
     """The findings in the lookups of templates, by their paths below the templates folder."""
     decided = decided_by_parent(trees)
@@ -245,7 +265,7 @@ def _check(name: str, tree: nodes.Template, decided: set[str]) -> Iterator[Findi
             given = _argument(call, argument, position)
             if given is not None and reads(given, decided):
                 yield Finding(
-                    code="lookup-by-parent",
+                    code=LOOKUP_BY_PARENT,
                     message=f"the parent decides the {argument} of the {what} that {call.node.name} reads",
                     location=SourceLocation(name, call.lineno),
                 )
@@ -256,6 +276,16 @@ def _argument(call: nodes.Call, name: str, position: int) -> nodes.Expr | None:
     if position < len(call.args):
         return call.args[position]
     return next((each.value for each in call.kwargs if each.key == name), None)
+
+
+MANIFEST_BY_PARENT = Code.warning(
+    "manifest-by-parent",
+    "a manifest whose kind or namespace the parent decides",
+    "The kind, the apiVersion or the whole manifest comes from spec, labels or annotations, or, where the "
+    "operator applies manifests in other namespaces, the namespace. Anyone who can edit a parent then has the "
+    "operator write whatever its permissions allow. Write the field into the template, choose it by a "
+    "condition, or run with --impersonate.",
+)
 
 
 def check_manifest_choices(
@@ -276,7 +306,7 @@ def check_manifest_choices(
             if field and reads(expression, decided[name]):
                 of = "this manifest" if field == "manifest" else f"the {field} of this manifest"
                 location = SourceLocation(name, expression.lineno)
-                found[Finding(code="manifest-by-parent", message=f"the parent decides {of}", location=location)] = None
+                found[Finding(code=MANIFEST_BY_PARENT, message=f"the parent decides {of}", location=location)] = None
     return list(found)
 
 
@@ -354,6 +384,15 @@ _COMPARING_METHODS = frozenset({"count", "endswith", "find", "index", "rfind", "
 _COMPARING_FILTERS = frozenset({"regex_search"})
 
 
+SECRET_COMPARISON = Code.warning(
+    "secret-comparison",
+    "a Secret's content that is compared with a value of the parent",
+    "What is rendered shows whether they are equal, so anyone who can edit a parent and read its status or its "
+    "children can guess the content. Compare in the workload, which reads the Secret itself, or compare the "
+    "content with an object that the parent's author can't change.",
+)
+
+
 def check_secrets(trees: Mapping[str, nodes.Template]) -> list[Finding]:
     """The findings of templates, by their paths below the templates folder."""
     decided = decided_by_parent(trees)
@@ -362,7 +401,7 @@ def check_secrets(trees: Mapping[str, nodes.Template]) -> list[Finding]:
     return list(
         dict.fromkeys(
             Finding(
-                code="secret-comparison",
+                code=SECRET_COMPARISON,
                 message="a Secret's content is compared with a value that the parent decides",
                 location=SourceLocation(file, line),
             )

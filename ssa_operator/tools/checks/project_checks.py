@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from msgspec.structs import replace
 
-from ssa_operator.objects.messages import did_you_mean
 from ssa_operator.objects.problem_hints import hint
 from ssa_operator.objects.render_result import Document, RenderProblem
 from ssa_operator.objects.source_location import SourceLocation
@@ -36,6 +35,7 @@ from ssa_operator.rendering.folder.object_files import read_objects
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.tools.checks.checked_project import CheckedProject
 from ssa_operator.tools.checks.crd_rules import (
+    CRD_REFUSED,
     check_against,
     check_crds,
     earlier_crds,
@@ -43,13 +43,13 @@ from ssa_operator.tools.checks.crd_rules import (
     unreported_revisions,
 )
 from ssa_operator.tools.checks.refusal_rules import AskedManifest, Refusal
-from ssa_operator.tools.checks.template_checks import check_templates
-from ssa_operator.tools.findings.codes import CODES, REPLACED
-from ssa_operator.tools.findings.findings import Finding
+from ssa_operator.tools.checks.template_checks import INVALID_EXAMPLE, check_templates
+from ssa_operator.tools.findings import Finding
 from ssa_operator.tools.offline.project import readable_crd_kinds
+from ssa_operator.tools.schema_rules import UNKNOWN_KIND
 
 if TYPE_CHECKING:
-    from ssa_operator.tools.findings.findings import Edit, Finding
+    from ssa_operator.tools.findings import Edit, Finding
 
 
 def apply_fixes(findings: Iterable[Finding], roots: Sequence[Path]) -> list[str]:
@@ -171,7 +171,7 @@ def _check(project: LoadedProject) -> list[Finding]:
     before = earlier_crds(files.against, files.crds, files.templates) if files.against else []
     changes = check_against([each for each in before if _name_of(each) not in unreadable], definitions)
     unread = [
-        Finding(code="invalid-example", message=each.message, location=each.location, fix=hint(each.message))
+        Finding(code=INVALID_EXAMPLE, message=each.message, location=each.location, fix=hint(each.message))
         for each in project.faults
     ]
     unknown = unreadable.keys() - set(map(_name_of, definitions))
@@ -180,7 +180,7 @@ def _check(project: LoadedProject) -> list[Finding]:
     findings = [
         _with_path(finding, files.templates)
         for finding in checked
-        if not (unreadable and (finding.code == "unknown-resource" or _folder_of(finding) in unknown))
+        if not (unreadable and ((finding.code == UNKNOWN_KIND and finding.about) or _folder_of(finding) in unknown))
     ]
     found = [
         each
@@ -202,9 +202,9 @@ def _unreadable(text: str) -> Finding:
     """The finding of a CRD that can't be read, from the words of `read_crds`."""
     found = _LINE.search(text)
     if found is None:
-        return Finding(code="crd-refused", message=text)
+        return Finding(code=CRD_REFUSED, message=text)
     message, location = text[found.end() :], SourceLocation(text[: found.start()], int(found[1]))
-    return Finding(code="crd-refused", message=message, location=location, fix=hint(message))
+    return Finding(code=CRD_REFUSED, message=message, location=location, fix=hint(message))
 
 
 def _folder_of(finding: Finding) -> str:
@@ -247,14 +247,3 @@ def _with_path(finding: Finding, templates: Sequence[Path]) -> Finding:
 def _place(finding: Finding) -> tuple[Any, ...]:
     location = finding.location
     return (location is None, location.file if location else "", location.line if location else 0, finding.code)
-
-
-def explanation(code: str) -> str:
-    """What a code means, and what to do. Raises CommandError."""
-    if code in REPLACED:
-        raise CommandError(f"{REPLACED[code]} replaces the code {code}", code=2)
-    if code not in CODES:
-        hint = did_you_mean(code, CODES, f"the codes are {', '.join(CODES)}")
-        raise CommandError(f"there is no code {code}; {hint}", code=2)
-    found = CODES[code]
-    return f"{code} ({found.severity}): {found.title}\n\n{found.explanation}"

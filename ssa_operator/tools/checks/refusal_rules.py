@@ -23,7 +23,8 @@ from ssa_operator.objects.source_location import FieldPath, parse_field, value_a
 from ssa_operator.schema.field_errors import ErrorType, FieldError, as_json, error_at
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.schema.manifest_validation import name_faults, validate_manifest
-from ssa_operator.tools.findings.findings import Finding, field_finding, short_words, shows_values
+from ssa_operator.tools.findings import Code, Finding, field_finding, short_words, shows_values
+from ssa_operator.tools.schema_rules import DUPLICATE_ITEM, INVALID_VALUE, MISSING_FIELD
 
 if TYPE_CHECKING:
     from ssa_operator.kube.api.errors import ApiError
@@ -73,9 +74,9 @@ def server_findings(refusal: Refusal) -> Iterator[Finding]:
         words = _OBJECT.sub("", error.message).removeprefix("errors:").strip()
         if path:
             words = words.removeprefix(next(iter(error.fields))).removeprefix(": ")
-            yield field_finding(document, "invalid-value", path, f"is refused: {words}", "")
+            yield field_finding(document, INVALID_VALUE, path, f"is refused: {words}", "")
         else:
-            finding = field_finding(document, "invalid-value", ("kind",), "", "")
+            finding = field_finding(document, INVALID_VALUE, ("kind",), "", "")
             yield replace(finding, message=f"the API server refuses it: {words}", path=())
 
 
@@ -106,25 +107,35 @@ def _field_error(path: FieldPath, message: str, body: Mapping[str, Any]) -> Fiel
     return error_at(path, value_at(body, path), detail, kind)
 
 
+INVALID_NAME = Code.error(
+    "invalid-name",
+    "a name, a label or an annotation that the API server refuses",
+    "Names of objects are lower case letters, digits, - and, for most kinds, dots. The name of a Namespace, a "
+    "Service, a container or a port, and the value of a label, has at most 63 characters. Convert a value of "
+    "the parent with a filter: {{ spec.title | lower | replace(' ', '-') }}, or restrict the field by a "
+    "pattern in the CRD.",
+)
+
+
 def _finding(document: Document, error: FieldError) -> Finding:
     path = error.path
     if path[-1:] == ("image",) and error.type is ErrorType.REQUIRED:
         name = value_at(document.body, (*path[:-1], "name"))
         message = f"is missing: container {name} has no image" if isinstance(name, str) else "is missing"
-        return field_finding(document, "missing-field", path, message, "")
+        return field_finding(document, MISSING_FIELD, path, message, "")
     if error.type is ErrorType.REQUIRED:
         if error.detail and isinstance(value_at(document.body, path), Mapping):  # a part of it is missing
             message = error.detail if error.detail.startswith("must ") else f"is incomplete: {error.detail}"
-            return field_finding(document, "missing-field", path, message, "")
+            return field_finding(document, MISSING_FIELD, path, message, "")
         message = f"is missing; {error.detail}" if error.detail else "is missing"
-        return field_finding(document, "missing-field", path, message, "")
+        return field_finding(document, MISSING_FIELD, path, message, "")
     if error.type is ErrorType.FORBIDDEN:
-        return field_finding(document, "invalid-value", path, f"must not be set: {error.detail}", "remove it")
+        return field_finding(document, INVALID_VALUE, path, f"must not be set: {error.detail}", "remove it")
     if error.type is ErrorType.DUPLICATE:
         shown = f"is {shown_value(error.value)}, which" if shows_values(document) else "has a value that"
-        return field_finding(document, "duplicate-item", path, f"{shown} another item has, too", "")
+        return field_finding(document, DUPLICATE_ITEM, path, f"{shown} another item has, too", "")
     if error.type in (ErrorType.TOO_LONG, ErrorType.TOO_MANY):
-        return field_finding(document, "invalid-value", path, f"is refused: {error.detail}", "")
+        return field_finding(document, INVALID_VALUE, path, f"is refused: {error.detail}", "")
     if error.type is ErrorType.NOT_SUPPORTED:
         allowed = re.findall(r'"([^"]*)"', error.detail)
         words = f"must be {' or '.join(allowed)}"
@@ -132,18 +143,16 @@ def _finding(document: Document, error: FieldError) -> Finding:
         near = [each for each in allowed if each.lower() == str(error.value).lower()]
         near = near or near_names(str(error.value), allowed)
         fix = f"did you mean {near[0]}?" if near and shows_values(document) else ""
-        return field_finding(document, "invalid-value", path, f"{shown}{words}", fix)
+        return field_finding(document, INVALID_VALUE, path, f"{shown}{words}", fix)
     if error.detail.startswith("may not be ") and error.value in ("", None, [], {}):
-        return field_finding(
-            document, "invalid-value", path, f"must not be set: it {error.detail}", "remove one of both"
-        )
+        return field_finding(document, INVALID_VALUE, path, f"must not be set: it {error.detail}", "remove one of both")
     is_name = (bool(path) and path[-1] == "name") or any(part in _NAMES for part in path)
     words = short_words(error.detail)
     message = f"is {shown_value(error.value)}" if shows_values(document) else "is refused"
     message += f": {words}" if words else ""
     is_text = isinstance(error.value, str) and error.value
     fix = _suggestion(document, path, error.value) if is_name and is_text and shows_values(document) else ""
-    return field_finding(document, "invalid-name" if is_name else "invalid-value", path, message, fix)
+    return field_finding(document, INVALID_NAME if is_name else INVALID_VALUE, path, message, fix)
 
 
 _SHOWN = 100

@@ -14,15 +14,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ssa_operator.objects.source_location import FieldPath
-from ssa_operator.tools.findings.codes import REPLACED, Severity
-from ssa_operator.tools.findings.findings import Finding
-from ssa_operator.tools.schema_rules import NO_FIELD
+from ssa_operator.tools.checks.name_rules import UNKNOWN_NAME
+from ssa_operator.tools.findings import Finding, Severity
+from ssa_operator.tools.schema_rules import NO_FIELD, UNKNOWN_FIELD
 
 _OF_LINE: Mapping[str, frozenset[str]] = {
     "undeclared-field": frozenset({"render-error", "conversion-failed"}),
     "unknown-field": frozenset({"render-error"}),
-    "unknown-kind": frozenset({"render-error"}),
-    "unknown-resource": frozenset({"template-error"}),
+    "unknown-kind": frozenset({"render-error", "template-error"}),
     "template-error": frozenset({"ignored-file"}),
     "invalid-name": frozenset({"invalid-manifest"}),
     # A namespace outside of the parent's.
@@ -51,14 +50,14 @@ def _repaired(finding: Finding, files: Mapping[str, str]) -> Finding:
         if finding.about in (first, *others):
             fix = f"write {each[1]}['{each[2]}']"
             message = f"{each[0]} is a subtraction to Jinja"
-            return Finding(code="unknown-name", message=message, location=finding.location, fix=fix)
+            return Finding(code=UNKNOWN_NAME, message=message, location=finding.location, fix=fix)
     printed = _printed_yaml(line)
     key = _OPEN_KEY.fullmatch(next((each for each in reversed(above) if each.strip()), "")) if printed else None
     if printed is None or key is None or len(line) - len(line.lstrip(" ")) > len(key[1]):
         return finding
     message = f"what to_yaml prints here is beside {key[2]}: and not below it"
     fix = f"write {key[2]}: {{{{ {printed} }}}} in one line"
-    return Finding(code="unknown-field", message=message, location=finding.location, fix=fix)
+    return Finding(code=UNKNOWN_FIELD, message=message, location=finding.location, fix=fix)
 
 
 def _printed_yaml(line: str) -> str | None:
@@ -81,14 +80,14 @@ def without_consequences(findings: Iterable[Finding]) -> list[Finding]:
     }
     plain = {each.location.file for each in found if each.code == "plain-file" and each.location is not None}
     broken = {_folder(each) for each in found if each.severity is Severity.ERROR}
-    unknown = {each.about for each in found if each.code == "unknown-resource"}
+    unknown = {each.about for each in found if each.code == "unknown-kind"}
     return [
         each
         for each in found
         if not (each.location and (each.code, each.location.file, each.location.line) in following)
         and not (each.location and each.location.file in plain and each.code != "plain-file")
-        # The name of a child is often wrong where its manifest is.
-        and not (each.code == "unknown-child" and _folder(each) in broken)
+        # The name of a child that the status reads is often wrong where its manifest is.
+        and not (each.code == "unknown-reference" and not each.path and _folder(each) in broken)
         and not (each.code == "folder-without-example" and each.about in unknown)
     ]
 
@@ -158,7 +157,7 @@ def without_accepted(findings: Iterable[Finding], files: Mapping[str, str]) -> l
     left = []
     for finding in findings:
         codes = _accepted_codes(finding, files) if finding.severity is not Severity.ERROR else set()
-        old = next((each for each in sorted(codes) if REPLACED.get(each) == finding.code), "")
+        old = min(codes & finding.code.replaces, default="")
         if finding.code not in codes:
             fix = f"write {finding.code} in the comment, which replaces {old}" if old else finding.fix
             left.append(replace(finding, fix=fix))

@@ -45,10 +45,23 @@ from ssa_operator.schema.variants import Variant, variants
 from ssa_operator.tools.checks.checked_project import CheckedProject
 from ssa_operator.tools.checks.child_rules import ChildNames
 from ssa_operator.tools.checks.conversion_rules import check_conversions
-from ssa_operator.tools.checks.field_rules import check_control_plane_fields, check_empty_values, check_server_fields
+from ssa_operator.tools.checks.field_rules import (
+    REPEATED_CHANGE,
+    SERVER_FIELD,
+    UNDECLARED_FIELD,
+    check_control_plane_fields,
+    check_empty_values,
+    check_server_fields,
+)
 from ssa_operator.tools.checks.manifest_rules import check_image_names, check_manifests, check_references, check_waits
 from ssa_operator.tools.checks.name_rules import check_names, parse_files
-from ssa_operator.tools.checks.parent_choices import check_lookups, check_manifest_choices, check_nesting, check_secrets
+from ssa_operator.tools.checks.parent_choices import (
+    ENDLESS_PARENTS,
+    check_lookups,
+    check_manifest_choices,
+    check_nesting,
+    check_secrets,
+)
 from ssa_operator.tools.checks.ready_objects import ready_object
 from ssa_operator.tools.checks.refusal_rules import AskedManifest, check_refusals, server_findings
 from ssa_operator.tools.checks.shown_findings import (
@@ -69,11 +82,10 @@ from ssa_operator.tools.checks.text_rules import (
     rendered_kinds,
     with_field,
 )
-from ssa_operator.tools.findings.codes import Severity
-from ssa_operator.tools.findings.findings import Finding
+from ssa_operator.tools.findings import Code, Finding, Severity
 from ssa_operator.tools.offline.offline_cluster import OfflineCluster, OfflineParent, RefusedParentError, created_parent
 from ssa_operator.tools.offline.project import find_folder, read_version
-from ssa_operator.tools.schema_rules import check_schemas
+from ssa_operator.tools.schema_rules import INVALID_QUANTITY, INVALID_VALUE, MISSING_FIELD, check_schemas
 
 ROUNDS = 100
 """A chain of more manifests than this is not followed to its end."""
@@ -81,16 +93,12 @@ ROUNDS = 100
 _GROUPS = frozenset(each.api_version.rpartition("/")[0] for each in BUILT_IN_KINDS) - {""}
 """The groups of Kubernetes. The folder of a group that has no dot and isn't one of them has a wrong name."""
 
-SHOWN_IN_VARIANTS = frozenset(
-    {
-        "aggregated-rules",
-        "autoscaled-replicas",
-        "server-field",
-        "repeated-change",
-        "unrestricted-field",
-    }
+NO_FOLDER = Code.warning(
+    "no-folder",
+    "no folder of a resource",
+    "The templates folder has no folder that is named <plural>.<group>, so nothing is checked, and the "
+    "operator reconciles nothing. Name the folder that contains it: check --templates FOLDER.",
 )
-"""The codes of warnings about the variants of an example; of all others only errors are reported."""
 
 
 def check_templates(roots: Sequence[Path], project: CheckedProject) -> list[Finding]:
@@ -117,7 +125,7 @@ def check_templates(roots: Sequence[Path], project: CheckedProject) -> list[Find
         )
     ]
     advice = no_folder_message(roots, project.sources)
-    missing = [Finding(code="no-folder", message=advice, location=None)] if advice else []
+    missing = [Finding(code=NO_FOLDER, message=advice, location=None)] if advice else []
     examples = check_examples(project)
     broken = {_file(each) for each in examples if each.code in _REPLACED}
     files = [
@@ -151,18 +159,41 @@ def _file(finding: Finding) -> str:
     return "" if finding.location is None else finding.location.file
 
 
-_REPLACED = frozenset({"template-error", "render-error"})
+TEMPLATE_ERROR = Code.error(
+    "template-error",
+    "a template that can't be loaded",
+    "Jinja can't compile the file, or a file that it imports is missing. The operator keeps the last good"
+    " templates of the folder, and reports the error in the status of every parent. Correct the line that"
+    " the message names.",
+)
+
+RENDER_ERROR = Code.error(
+    "render-error",
+    "an example that can't be rendered",
+    "For this example, or for a variant of it that the CRD allows, the template fails. The operator reports "
+    "the same error as RenderFailed in the status of such a parent, and applies the other documents.",
+)
+
+_REPLACED = frozenset({TEMPLATE_ERROR, RENDER_ERROR})
 
 
 def _line(finding: Finding) -> tuple[str, int] | None:
     return None if finding.location is None else (finding.location.file, finding.location.line)
 
 
+FOLDER_WITHOUT_EXAMPLE = Code.warning(
+    "folder-without-example",
+    "a template folder without an example",
+    "Only the syntax of the folder is checked, because there is no object to render it for. Add one to "
+    "examples/, or name its file: check --examples FILE.",
+)
+
+
 def check_examples(project: CheckedProject) -> list[Finding]:
     """The findings of all folders."""
-    findings = [_of_problem("template-error", problem) for problem in project.sources.problems]
+    findings = [_of_problem(TEMPLATE_ERROR, problem) for problem in project.sources.problems]
     for folder in project.sources.folders.values():
-        findings += [_of_problem("template-error", problem) for problem in folder.problems]
+        findings += [_of_problem(TEMPLATE_ERROR, problem) for problem in folder.problems]
     broken = {_line(finding) for finding in findings}
     parents, others = _parents(project)
     refused_kinds = project.refused
@@ -196,7 +227,7 @@ def check_examples(project: CheckedProject) -> list[Finding]:
         findings += own
         asked += _asked(found, project)
         # What is made of a wrong value has another type, too.
-        findings += _dropped(found, project) if not any(each.code == "invalid-value" for each in own) else ()
+        findings += _dropped(found, project) if not any(each.code == INVALID_VALUE for each in own) else ()
         findings += _not_deterministic(cluster, parent, found)
         findings += check_nesting(found, lambda manifest: _played(project, manifest, lookups))
         names = child_names.setdefault(found.folder.name, ChildNames())
@@ -211,12 +242,12 @@ def check_examples(project: CheckedProject) -> list[Finding]:
     unclear = refused_kinds or misnamed or project.unread_examples
     for name in sorted(project.sources.folders.keys() - with_example) if not unclear else ():
         message = f"there is no example for templates/{name}"
-        findings.append(Finding(code="folder-without-example", message=message, location=None, about=name))
-        if not any(each.code == "endless-parents" for each in findings):
+        findings.append(Finding(code=FOLDER_WITHOUT_EXAMPLE, message=message, location=None, about=name))
+        if not any(each.code == ENDLESS_PARENTS for each in findings):
             findings += _nesting_of_sample(project, project.sources.folders[name], lookups)
     findings += without_known([each for refusal in project.ask(asked) for each in server_findings(refusal)], findings)
     # A name that is computed leads to a broken file only in a render.
-    findings = [finding for finding in findings if finding.code != "render-error" or _line(finding) not in broken]
+    findings = [finding for finding in findings if finding.code != RENDER_ERROR or _line(finding) not in broken]
     return list(dict.fromkeys(findings))
 
 
@@ -249,6 +280,15 @@ def _ready_cluster(project: CheckedProject) -> OfflineCluster:
     return OfflineCluster(sources=project.sources, kinds=project.kinds, now=project.now, built_in_readiness=True)
 
 
+INVALID_EXAMPLE = Code.error(
+    "invalid-example",
+    "an example that the API server refuses",
+    "The example breaks the schema of its CRD or one of its validation rules (CEL): the message has the API "
+    "server's words. Or its file is no YAML, or no object. The example is not rendered. Correct the example, "
+    "or the CRD.",
+)
+
+
 def check_example(cluster: OfflineCluster, parent: Document) -> list[Finding]:
     """The findings about what the API server would refuse or remove in an example."""
     try:
@@ -257,11 +297,11 @@ def check_example(cluster: OfflineCluster, parent: Document) -> list[Finding]:
     except CommandError:
         return []  # a finding of its own
     invalid = [
-        Finding(code="invalid-example", message=f"{created.name} is invalid: {error.message}", location=error.location)
+        Finding(code=INVALID_EXAMPLE, message=f"{created.name} is invalid: {error.message}", location=error.location)
         for error in created.errors
     ]
     undeclared = [
-        Finding(code="undeclared-field", message=each.message, location=each.location, fix=each.suggestion)
+        Finding(code=UNDECLARED_FIELD, message=each.message, location=each.location, fix=each.suggestion)
         for each in created.pruned
     ]
     return [*invalid, *undeclared]
@@ -290,9 +330,9 @@ def _complete(
     try:
         return _all_ready(cluster, parent, objects, only_waiting=only_waiting)
     except RefusedParentError as error:
-        return Finding(code="invalid-example", message=str(error), location=parent.location)
+        return Finding(code=INVALID_EXAMPLE, message=str(error), location=parent.location)
     except CommandError as error:
-        return Finding(code="render-error", message=str(error), location=parent.location)
+        return Finding(code=RENDER_ERROR, message=str(error), location=parent.location)
 
 
 def _all_ready(
@@ -330,12 +370,20 @@ def _played(
     return None if isinstance(found, Finding) else found
 
 
+NOT_DETERMINISTIC = Code.error(
+    "not-deterministic",
+    "a template whose result varies",
+    "Two renders of the same parent differ. Every resync would be a change, so the operator refuses the "
+    "document. Remove the expression whose result varies, or draw a value with generated().",
+)
+
+
 def _not_deterministic(cluster: OfflineCluster, parent: Document, found: OfflineParent) -> Iterator[Finding]:
     """The documents that another render of the same parent gives differently."""
     known = set(found.problems)
     for problem in cluster.render(parent).problems:
         if problem not in known:
-            yield _of_problem("not-deterministic", problem)
+            yield _of_problem(NOT_DETERMINISTIC, problem)
 
 
 def _body(cluster: OfflineCluster, identity: Identity) -> object:
@@ -350,11 +398,30 @@ def _with_status(parent: OfflineParent) -> LiveObject:
     return LiveObject.of(body)
 
 
+INVALID_MANIFEST = Code.error(
+    "invalid-manifest",
+    "a manifest that the operator refuses",
+    "The manifest breaks a rule of the operator: an object is rendered twice, or lies outside of the "
+    "namespace of its parent without clusterScope, or has an owner that Kubernetes doesn't allow. The "
+    "status of such a parent reports InvalidManifest.",
+)
+
+NEVER_DELETED = Code.warning(
+    "never-deleted",
+    "a manifest of what its parent lives in",
+    "The manifest is the namespace that its parent lives in, or the CRD of the parent's kind. With it, "
+    "everything else in the namespace or of the kind would be deleted, and the deletion would wait for the "
+    "parent without an end. So the operator never deletes the object, neither with the parent nor when no "
+    'template renders it any more. Set the annotation ssa-operator.dev/prune: "false" to say so, or render '
+    "the object elsewhere.",
+)
+
+
 def _findings_of(parent: OfflineParent, project: CheckedProject) -> Iterator[Finding]:
     # The problems of a folder that doesn't load are findings of their own.
     known = parent.folder.problems
     yield from (
-        _of_problem("render-error", problem)
+        _of_problem(RENDER_ERROR, problem)
         for problem in parent.problems
         if not problem.outdated and problem not in known
     )
@@ -364,9 +431,9 @@ def _findings_of(parent: OfflineParent, project: CheckedProject) -> Iterator[Fin
     schema = [
         each
         for each in check_schemas(parent.rendered.documents, project.schemas)
-        if not (each.code == "missing-field" and each.location and each.location.file in broken)
+        if not (each.code == MISSING_FIELD and each.location and each.location.file in broken)
     ]
-    wrong = [each.message.partition(" ")[0] for each in schema if each.code == "invalid-value"]
+    wrong = [each.message.partition(" ")[0] for each in schema if each.code == INVALID_VALUE]
     outside = {} if parent.folder.settings.cluster_scope else _namespace_lines(parent)
     for step in parent.steps:
         # The settings may allow it; and of a field of a wrong type, the schema says which line has it.
@@ -375,11 +442,11 @@ def _findings_of(parent: OfflineParent, project: CheckedProject) -> Iterator[Fin
         if step.action is Action.REFUSE and not unread and not shown and not cyclic:
             message = f"{step.identity} {step.reason}"
             location = outside.get(step.identity, step.location)
-            yield Finding(code="invalid-manifest", message=message, location=location)
+            yield Finding(code=INVALID_MANIFEST, message=message, location=location)
         if step.why_kept:
             message = f"{step.identity}: {kept_text(step.why_kept)}"
             fix = f'set the annotation {PREFIX}prune: "false" to say so'
-            yield Finding(code="never-deleted", message=message, location=step.location, fix=fix)
+            yield Finding(code=NEVER_DELETED, message=message, location=step.location, fix=fix)
     yield from _cycles(parent)
     yield from schema
     # A rule reads what has the types of its kind; of what has not, the schema's finding says what to correct.
@@ -434,6 +501,20 @@ def _settings(folder: Folder) -> str:
     return f"{folder.name}/{SETTINGS.partition('.')[0]}."
 
 
+UNRESTRICTED_FIELD = Code.warning(
+    "unrestricted-field",
+    "a field of the parent that permits what a template can't use",
+    "A parent may have any number in this field, and a large one is too much for a render, for example in a "
+    "loop over range(). Or it may have any text, and templates use it as the name of an object, which has "
+    "lower case letters, digits and -. Declare a maximum or a pattern in the _schema.yaml or in the CRD: the "
+    "API server refuses other parents, in place of an error in their status. Or convert a text with k8s_name.",
+    replaces="unlimited-number unrestricted-name",
+)
+
+SHOWN_IN_VARIANTS = frozenset({REPEATED_CHANGE, SERVER_FIELD, UNRESTRICTED_FIELD})
+"""The codes of warnings about the variants of an example; of all others only errors are reported."""
+
+
 def _of_variants(
     project: CheckedProject, parent: Document, complete: OfflineParent, names: ChildNames, known: Sequence[Finding]
 ) -> Iterator[Finding]:
@@ -461,7 +542,7 @@ def _of_variants(
         for finding in _findings_of(found, project):
             if (finding.code, finding.location) in shown or finding.location in by_author:
                 continue
-            if variant.unlimited and finding.code == "render-error":
+            if variant.unlimited and finding.code == RENDER_ERROR:
                 yield _without_maximum(finding, variant, complete.folder)
                 continue
             if variant.any_text and _NAME_FAULT.match(finding.message):
@@ -469,7 +550,7 @@ def _of_variants(
                     yield _without_pattern(finding, variant, complete.folder)
                 named.add(variant.field)
                 continue
-            is_error = finding.severity is Severity.ERROR and finding.code != "invalid-quantity"
+            is_error = finding.severity is Severity.ERROR and finding.code != INVALID_QUANTITY
             if is_error or finding.code in SHOWN_IN_VARIANTS:
                 yield replace(finding, subject=f"{finding.subject} {subject}".strip())
 
@@ -485,7 +566,7 @@ def _without_pattern(finding: Finding, variant: Variant, folder: Folder) -> Find
     field = field_text(variant.field)
     message = f"{field} names an object, and may be any text: {finding.message.partition(', and this is')[0]}"
     fix = f"declare pattern {_NAME_PATTERN} of {field} in {SCHEMA if SCHEMA in folder.files else 'its CRD'}"
-    return replace(finding, code="unrestricted-field", message=message, fix=fix)
+    return replace(finding, code=UNRESTRICTED_FIELD, message=message, fix=fix)
 
 
 def _without_maximum(finding: Finding, variant: Variant, folder: Folder) -> Finding:
@@ -493,7 +574,16 @@ def _without_maximum(finding: Finding, variant: Variant, folder: Folder) -> Find
     field = field_text(variant.field)
     message = f"{field} has no maximum, and a large number fails: {finding.message}"
     fix = f"declare maximum of {field} in {SCHEMA if SCHEMA in folder.files else 'its CRD'}"
-    return replace(finding, code="unrestricted-field", message=message, fix=fix)
+    return replace(finding, code=UNRESTRICTED_FIELD, message=message, fix=fix)
+
+
+DROPPED_STATUS_FIELD = Code.warning(
+    "dropped-status-field",
+    "a field of _status.yaml.j2 that is not written",
+    "The operator drops the field or condition, and logs it: its name is the operator's own, a condition "
+    "breaks a rule of Kubernetes, or the schema of the CRD doesn't declare the field, so that the API server "
+    "would refuse the whole status.",
+)
 
 
 def _dropped(parent: OfflineParent, project: CheckedProject) -> Iterable[Finding]:
@@ -504,7 +594,15 @@ def _dropped(parent: OfflineParent, project: CheckedProject) -> Iterable[Finding
     own = author_status(live, parent.status)
     for each in (*own.dropped, *undeclared_fields(own, parent.status, schema)):
         fix = "write what is below it without the line status:" if each.path == ("status",) else ""
-        yield Finding(code="dropped-status-field", message=each.message, location=each.location, fix=fix)
+        yield Finding(code=DROPPED_STATUS_FIELD, message=each.message, location=each.location, fix=fix)
+
+
+DEPENDENCY_CYCLE = Code.error(
+    "dependency-cycle",
+    "manifests that wait for each other",
+    "Each manifest of the cycle reads a field of the next one, or names it in ssa-operator.dev/after, so none "
+    "of them is ever applied. Read a field with default, or take the value from spec.",
+)
 
 
 def _cycles(parent: OfflineParent) -> Iterable[Finding]:
@@ -514,8 +612,8 @@ def _cycles(parent: OfflineParent) -> Iterable[Finding]:
         message, fix = f"these manifests wait for each other: {graph.path(cycle)}", ""
         if len(cycle) == 1:
             message, fix = f"{graph.label(cycle[0])} waits for itself", "read it with live() in place of child()"
-        yield Finding(code="dependency-cycle", message=message, location=locations.get(cycle[0]), fix=fix)
+        yield Finding(code=DEPENDENCY_CYCLE, message=message, location=locations.get(cycle[0]), fix=fix)
 
 
-def _of_problem(code: str, problem: RenderProblem) -> Finding:
+def _of_problem(code: Code, problem: RenderProblem) -> Finding:
     return Finding(code=code, message=problem.message, location=problem.location, fix=hint(problem.message))

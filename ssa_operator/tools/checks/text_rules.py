@@ -25,7 +25,7 @@ from ssa_operator.objects.json_schema import fields, part_schema
 from ssa_operator.objects.manifest import POD_SPECS, group_kind
 from ssa_operator.objects.messages import near_names
 from ssa_operator.objects.render_result import Document
-from ssa_operator.objects.source_location import FieldPath, SourceLocation, value_at
+from ssa_operator.objects.source_location import FieldPath, SourceLocation, leaves, value_at
 from ssa_operator.rendering.folder.folder_settings import SCHEMA, SETTINGS
 from ssa_operator.rendering.folder.folder_snapshot import SUFFIXES
 from ssa_operator.rendering.folder.loaded_folders import Folder
@@ -38,8 +38,10 @@ from ssa_operator.schema.field_errors import mapping_items
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.tools.checks.child_rules import check_child_fields
 from ssa_operator.tools.checks.field_rules import FolderFields, check_fields
-from ssa_operator.tools.findings.findings import Finding, field_finding
+from ssa_operator.tools.checks.name_rules import UNKNOWN_NAME
+from ssa_operator.tools.findings import Code, Finding, field_finding
 from ssa_operator.tools.offline.project import CRDKind, possible_plurals, read_version
+from ssa_operator.tools.schema_rules import UNKNOWN_KIND
 
 _Kinds: TypeAlias = Mapping[GroupKind, CRDKind]
 _Trees: TypeAlias = Mapping[Path, Mapping[str, nodes.Template]]
@@ -80,7 +82,7 @@ def check_template_fields(folders: Sequence[Folder], kinds: _Kinds) -> list[Find
 
 def with_field(finding: Finding, folders: Sequence[Folder], kinds: _Kinds) -> Finding:
     """The finding about a variable that doesn't exist, with the field of `spec` of that name."""
-    if finding.code != "unknown-name" or not finding.about or finding.location is None:
+    if finding.code != UNKNOWN_NAME or not finding.about or finding.location is None:
         return finding
     within = finding.location.file.partition("/")[0]
     folder = next((each for each in folders if each.name == within), None)
@@ -99,7 +101,7 @@ def misnamed_example(example: Document, kinds: _Kinds) -> Finding | None:
     api_version = str(example.body["apiVersion"])
     if elsewhere and kind not in kinds and (not is_built_in(kind.group) or "." in api_version):
         return Finding(
-            code="unknown-kind",
+            code=UNKNOWN_KIND,
             message=f"no CRD defines the kind {kind.kind} in {api_version}",
             location=example.location_of(("apiVersion",)),
             fix=f"write {elsewhere[0]}/{_version(kinds, GroupKind(elsewhere[0], kind.kind))}",
@@ -110,7 +112,7 @@ def misnamed_example(example: Document, kinds: _Kinds) -> Finding | None:
         return None
     message = f"no CRD of {kind.group} defines the kind {kind.kind}"
     return Finding(
-        code="unknown-kind", message=message, location=example.location_of(("kind",)), fix=f"did you mean {near[0]}?"
+        code=UNKNOWN_KIND, message=message, location=example.location_of(("kind",)), fix=f"did you mean {near[0]}?"
     )
 
 
@@ -143,6 +145,17 @@ def check_files(
     return [*_ignored_files(root), *_plain_files(files, frozenset(broken)), *unused]
 
 
+IGNORED_FILE = Code.warning(
+    "ignored-file",
+    "a file that the operator doesn't use",
+    "In a template folder, the operator renders the files that end in .yaml.j2, .yml.j2 and .json.j2, applies "
+    "those that end in .yaml, .yml and .json, and reads those that another file includes. Rename the file, or "
+    "move it to files/ if templates read it as text. A conversion in _convert/ is used between the stored "
+    "version and another one with other fields. Remove the file, or correct the versions in its name.",
+    replaces="conversion-unused",
+)
+
+
 def _ignored_files(root: Path) -> Iterator[Finding]:
     seen = 0
     for folder, folders, names in os.walk(root):
@@ -159,7 +172,7 @@ def _ignored_files(root: Path) -> Iterator[Finding]:
                 message = f"{name} is not read: the operator reads .yaml.j2, .j2, .yaml, .yml and .json"
                 fix = f"rename it to {_read_name(name)}" if is_template else "move it to files/, or remove it"
                 location = SourceLocation(str(below / name), 1)
-                yield Finding(code="ignored-file", message=message, location=location, fix=fix)
+                yield Finding(code=IGNORED_FILE, message=message, location=location, fix=fix)
 
 
 def _read_name(name: str) -> str:
@@ -168,6 +181,14 @@ def _read_name(name: str) -> str:
     stem = next((at for at, part in enumerate(parts) if at and part.lower() in _TEMPLATE_ENDINGS), len(parts))
     base = ".".join(parts[:stem])
     return f"{base}.j2" if base.startswith("_") and "y" not in "".join(parts[stem:-1]) else f"{base}.yaml.j2"
+
+
+PLAIN_FILE = Code.error(
+    "plain-file",
+    "an expression in a file that is not rendered",
+    "A file that ends in .yaml or .yml is a manifest as it stands, so that braces of other programs stay. "
+    "Rename it to .yaml.j2 to have Jinja render it.",
+)
 
 
 def _plain_files(files: Mapping[str, str], broken: frozenset[str]) -> Iterator[Finding]:
@@ -180,7 +201,7 @@ def _plain_files(files: Mapping[str, str], broken: frozenset[str]) -> Iterator[F
         language = "JSON" if name.endswith(".json") else "YAML"
         if line:
             yield Finding(
-                code="plain-file",
+                code=PLAIN_FILE,
                 message=f"{name} is plain {language}, in which no {{{{ ... }}}} or {{% ... %}} is rendered",
                 location=SourceLocation(file, line),
                 fix=f"rename it to {re.sub('[.]yml$', '.yaml', name)}.j2",
@@ -202,7 +223,7 @@ def _unused_files(folder: Folder) -> Iterator[Finding]:
         better = near[0] if near else _read_name(name.lstrip("_"))
         fix = f"rename it to {better}" if better != name else "include it, or move it out of its folder"
         message = f"{name} is neither rendered nor read: no file includes it"
-        yield Finding(code="ignored-file", message=message, location=SourceLocation(file, 1), fix=fix)
+        yield Finding(code=IGNORED_FILE, message=message, location=SourceLocation(file, 1), fix=fix)
 
 
 def check_folder_names(folders: Mapping[str, Iterable[str]], known: Sequence[str]) -> list[Finding]:
@@ -217,7 +238,7 @@ def check_folder_names(folders: Mapping[str, Iterable[str]], known: Sequence[str
             message = f"no CRD defines {name}, so the operator never reads templates/{name}"
             fix = f"rename the folder to {near[0]}"
             location = next((SourceLocation(f"{name}/{file}", 1) for file in sorted(folders[name])), None)
-            found.append(Finding(code="unknown-resource", message=message, location=location, fix=fix, about=name))
+            found.append(Finding(code=UNKNOWN_KIND, message=message, location=location, fix=fix, about=name))
     return found
 
 
@@ -226,10 +247,18 @@ _NAME = re.compile(
 )
 
 
+PLAIN_PASSWORD = Code.warning(
+    "plain-password",
+    "a password in the text of a template",
+    "Anyone who can read the templates, or their repository, reads it, and each parent has the same one. Draw "
+    "a password with generated(), or read a Secret that is created elsewhere.",
+)
+
+
 def check_passwords(documents: Iterable[Document], files: Mapping[str, str]) -> list[Finding]:
     """The findings in the manifests of a parent. `files` are the texts of templates, by what locations call them."""
     return [
-        field_finding(document, "plain-password", path, "has a password in the text of the template", fix)
+        field_finding(document, PLAIN_PASSWORD, path, "has a password in the text of the template", fix)
         for document in documents
         for path, name, value, fix in _secrets(document)
         if isinstance(name, str) and _NAME.search(name) and _is_written(document, path, value, files)
@@ -261,27 +290,24 @@ def _is_written(document: Document, path: FieldPath, value: Any, files: Mapping[
     return bool(is_text and value in line and not re.search(r"\{[{%]", line))
 
 
+AMBIGUOUS_SCALAR = Code.warning(
+    "ambiguous-scalar",
+    "a plain scalar that kubectl reads otherwise",
+    "Templates are YAML 1.2, in which yes, on, 0644, 0b101 and 1_000 are texts. kubectl and Helm read YAML "
+    "1.1, in which they are booleans and numbers; so does the operator in static manifests, CRDs and parents. "
+    "Write the value itself, or quote the text.",
+)
+
+
 def check_scalars(documents: Iterable[Document], files: Mapping[str, str]) -> Iterator[Finding]:
     """The findings in the manifests of a parent. `files` are the texts of templates, by what locations call them."""
     for document in documents:
-        for path, text in texts(document.body, ()):
-            value = kubectl_scalar(text)
+        for path, text in leaves(document.body):
+            value = kubectl_scalar(text) if isinstance(text, str) else SAME
             if value is not SAME and _is_plain(document, path, text, files):
                 shown = str(value).lower()
                 message = f"is the text {text}, where kubectl and Helm read {shown}"
-                yield field_finding(document, "ambiguous-scalar", path, message, f'write "{text}" or {shown}')
-
-
-def texts(value: Any, path: FieldPath) -> Iterator[tuple[FieldPath, str]]:
-    """The texts in a value, each with its path."""
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from texts(item, (*path, key))
-    elif isinstance(value, list):
-        for at, item in enumerate(value):
-            yield from texts(item, (*path, at))
-    elif isinstance(value, str):
-        yield path, value
+                yield field_finding(document, AMBIGUOUS_SCALAR, path, message, f'write "{text}" or {shown}')
 
 
 def _is_plain(document: Document, path: FieldPath, text: str, files: Mapping[str, str]) -> bool:

@@ -19,8 +19,7 @@ from ssa_operator.objects.messages import visible_line
 from ssa_operator.tools.checks.project_checks import check_project, column_of_edit
 from ssa_operator.tools.editor.edited_project import EditedProject
 from ssa_operator.tools.editor.places import Span, Target, lines_of
-from ssa_operator.tools.findings.codes import Severity
-from ssa_operator.tools.findings.findings import Finding, marked
+from ssa_operator.tools.findings import Finding, Severity, marked
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from ssa_operator.tools.editor.diagnostics import Problem
 from ssa_operator.tools.editor.edited_project import EditedProject
 from ssa_operator.tools.editor.expression_types import Reading
 from ssa_operator.tools.editor.places import UTF_16, Span, Target, column_of, lines_of, units
-from ssa_operator.tools.findings.codes import Severity
+from ssa_operator.tools.findings import Severity
 
 _SEVERITIES = {
     Severity.ERROR: types.DiagnosticSeverity.Error,

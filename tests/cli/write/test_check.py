@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.tools.findings.codes import CODES
+from ssa_operator.tools.checks.codes import CODES
 from tests.cli.process import ALONE, in_terminal, run
 from tests.operator.harness import ROOT, Desk, definition
 
@@ -412,7 +412,7 @@ async def test_a_crd_without_printer_columns_is_named_with_its_line(tmp_path: Pa
     crd = folder / "crds" / "echo.yaml"
     crd.write_text(re.sub(r"      additionalPrinterColumns:\n(?: {8}.*\n)+", "", CRD))
     _, found, _ = await check(folder)
-    (finding,) = [each for each in found if each["code"] == "crd-without-printer-columns"]
+    (finding,) = [each for each in found if each["code"] == "crd-without-report"]
     assert (finding["file"], finding["severity"]) == (str(crd), "warning")
     assert crd.read_text().splitlines()[finding["line"] - 1].strip().startswith("- name: v1")
 

@@ -23,7 +23,7 @@ from tests.object_comparison import served_resource
 from tests.schema.crd_shapes import BEYOND, NUMBER, OPEN_SHAPES, SHAPES, TEXT, fields, shape, version
 from tests.tools.scaffold.projects import findings, invoke, rendered
 
-WARNINGS = {"crd-without-printer-columns", "crd-without-report"}
+WARNINGS = {"crd-without-report"}
 """What a CRD of others often lacks, with which its operator works."""
 
 

@@ -18,8 +18,9 @@ from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.streams import OutputFormat
 from ssa_operator.rendering.yaml.to_yaml import yaml_document
 from ssa_operator.tools import printing
-from ssa_operator.tools.findings.codes import CODES
-from ssa_operator.tools.findings.findings import Finding, write_findings
+from ssa_operator.tools.checks.codes import CODES
+from ssa_operator.tools.checks.output import write_findings
+from ssa_operator.tools.findings import Finding
 from tests.cli.process import in_terminal, run
 from tests.objects.test_messages import HOSTILE, is_harmless
 from tests.operator.harness import ECHOES, ROOT, Desk, config_map, echo
@@ -101,7 +102,7 @@ def test_a_console_in_a_terminal_has_its_own_colours_only(monkeypatch: pytest.Mo
 @pytest.mark.parametrize("output", ["text", "json", "sarif", "github"])
 def test_findings_are_harmless_in_each_format(output: str, capsys: pytest.CaptureFixture[str]) -> None:
     location = SourceLocation(f"a\n::error::b{EVERYTHING}.yaml", 3)
-    finding = Finding(code=next(iter(CODES)), message=EVERYTHING, location=location)
+    finding = Finding(code=next(iter(CODES.values())), message=EVERYTHING, location=location)
     write_findings([finding], output)
     out = capsys.readouterr().out
     if output == "github":

@@ -7,9 +7,9 @@ import pytest
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.rendering.folder.object_files import objects
+from ssa_operator.tools.checks.codes import CODES
 from ssa_operator.tools.checks.field_rules import check_control_plane_fields, scale_path
-from ssa_operator.tools.findings.codes import CODES
-from ssa_operator.tools.findings.findings import Finding
+from ssa_operator.tools.findings import Finding
 
 ROLE = """apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -52,7 +52,7 @@ def lines(text: str) -> list[tuple[str, int]]:
 
 
 def test_rules_beside_an_aggregation_rule_are_found_at_their_line() -> None:
-    assert lines(ROLE) == [("aggregated-rules", 6)]
+    assert lines(ROLE) == [("server-field", 6)]
     assert "spec" not in str(check(ROLE)[0])
 
 
@@ -95,7 +95,7 @@ def test_a_role_that_nothing_else_fills_is_no_finding(text: str) -> None:
 def test_replicas_beside_an_autoscaler_are_found_at_their_line_with_the_autoscalers(text: str) -> None:
     [found] = check(text)
     assert found.location is not None
-    assert (found.code, found.location.line) == ("autoscaled-replicas", 5)
+    assert (found.code, found.location.line) == ("server-field", 5)
     assert found.code in CODES
     target = next(number for number, line in enumerate(text.splitlines(), 1) if "scaleTargetRef" in line)
     assert f" scaler (all.yaml:{target}) scales the object" in found.message
@@ -104,7 +104,7 @@ def test_replicas_beside_an_autoscaler_are_found_at_their_line_with_the_autoscal
 def test_a_custom_kind_is_scaled_by_the_field_of_its_scale_subresource() -> None:
     cache = "apiVersion: a.example.com/v1\nkind: Cache\nmetadata: {name: web}\nspec:\n  replicas: 1\n  size: 2\n"
     scaler = HPA.replace("apps/v1, kind: Deployment", "a.example.com/v1, kind: Cache")
-    assert lines(cache + scaler) == [("autoscaled-replicas", 6)]
+    assert lines(cache + scaler) == [("server-field", 6)]
     assert check(cache + scaler, {GroupKind("a.example.com", "Cache"): ()}) == []
     version = {"subresources": {"scale": {"specReplicasPath": ".spec.size"}}}
     assert scale_path({"spec": {"versions": [{"subresources": {}}, version]}}) == ("spec", "size")

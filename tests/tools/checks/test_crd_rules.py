@@ -7,7 +7,7 @@ import yaml
 
 from ssa_operator.rendering.folder.object_files import load_objects, objects
 from ssa_operator.tools.checks.crd_rules import check_crds
-from ssa_operator.tools.findings.findings import Finding
+from ssa_operator.tools.findings import Finding
 from tests.packaging.checkout import ROOT
 
 CRD = (ROOT / "crds" / "echoes.example.com.yaml").read_text(encoding="utf-8")
@@ -36,7 +36,7 @@ def test_the_crds_of_the_project_have_no_finding() -> None:
         (
             "      additionalPrinterColumns:",
             "      others:",
-            "crd-without-printer-columns",
+            "crd-without-report",
             "has no additionalPrinterColumns",
         ),
     ],

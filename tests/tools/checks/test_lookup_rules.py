@@ -6,7 +6,7 @@ import pytest
 
 from ssa_operator.tools.checks.name_rules import parse_files
 from ssa_operator.tools.checks.parent_choices import check_lookups
-from ssa_operator.tools.findings.codes import Severity
+from ssa_operator.tools.findings import Severity
 
 
 def messages(text: str, **more: str) -> list[str]:

@@ -18,8 +18,7 @@ from ssa_operator.rendering.folder.loaded_folders import load_all
 from ssa_operator.rendering.folder.object_files import objects
 from ssa_operator.tools.checks.checked_project import CheckedProject
 from ssa_operator.tools.checks.template_checks import check_templates
-from ssa_operator.tools.findings.codes import Severity
-from ssa_operator.tools.findings.findings import Finding
+from ssa_operator.tools.findings import Finding, Severity
 from tests.cli.write.test_check import project
 from tests.schema.built_in_objects import OBJECTS
 from tests.tools.checks.test_template_checks import project_in

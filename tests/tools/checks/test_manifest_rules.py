@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.label_selectors import selects
 from ssa_operator.rendering.folder.object_files import objects
+from ssa_operator.tools.checks.codes import CODES
 from ssa_operator.tools.checks.manifest_rules import check_manifests, has_fixed_version
-from ssa_operator.tools.findings.codes import CODES
-from ssa_operator.tools.findings.findings import Finding
+from ssa_operator.tools.findings import Finding
 
 DEPLOYMENT = """apiVersion: apps/v1
 kind: Deployment

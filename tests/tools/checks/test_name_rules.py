@@ -7,7 +7,7 @@ import pytest
 from ssa_operator.rendering.jinja.filters import FILTERS, TESTS
 from ssa_operator.rendering.jinja.suggestions import suggest_filter, suggest_name, suggest_test
 from ssa_operator.tools.checks.name_rules import check_names, parse_files
-from ssa_operator.tools.findings.findings import Edit, Finding
+from ssa_operator.tools.findings import Edit, Finding
 
 FOLDER = "echoes.example.com"
 

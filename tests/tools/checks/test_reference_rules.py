@@ -7,7 +7,7 @@ import pytest
 from ssa_operator.objects.annotations import Reference
 from ssa_operator.rendering.folder.object_files import objects
 from ssa_operator.tools.checks.manifest_rules import check_references
-from ssa_operator.tools.findings.findings import Finding
+from ssa_operator.tools.findings import Finding
 
 MADE = """apiVersion: v1
 kind: ConfigMap

@@ -13,9 +13,10 @@ from ssa_operator.kube.api.errors import ApiError, ErrorStatus, StatusCause
 from ssa_operator.objects.built_in_kinds import KUBERNETES_VERSION
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, value_at
 from ssa_operator.rendering.folder.object_files import objects
+from ssa_operator.tools.checks.codes import CODES
 from ssa_operator.tools.checks.refusal_rules import AskedManifest, Refusal, check_refusals, server_findings
 from ssa_operator.tools.checks.shown_findings import without_known
-from ssa_operator.tools.findings.findings import Finding
+from ssa_operator.tools.findings import Finding
 from ssa_operator.tools.schema_rules import bundled_schemas
 from tests.schema.built_in_objects import OBJECTS
 
@@ -177,7 +178,7 @@ def test_a_refusal_without_causes_is_a_finding(message: str, shown: str) -> None
 def test_fields_of_which_an_error_says_what_to_correct_are_no_second_finding() -> None:
     def finding(path: FieldPath, line: int, code: str = "invalid-value") -> Finding:
         location = SourceLocation("web.yaml.j2", line)
-        return Finding(code=code, message="is refused", location=location, subject="Pod web", path=path)
+        return Finding(code=CODES[code], message="is refused", location=location, subject="Pod web", path=path)
 
     own = finding(("spec", "containers", 0), 5)
     refusals = [

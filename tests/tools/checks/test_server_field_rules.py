@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from ssa_operator.rendering.folder.object_files import objects
+from ssa_operator.tools.checks.codes import CODES
 from ssa_operator.tools.checks.field_rules import check_server_fields
-from ssa_operator.tools.findings.codes import CODES
-from ssa_operator.tools.findings.findings import Finding
+from ssa_operator.tools.findings import Finding
 
 SERVICE = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec:\n  clusterIP: 10.0.0.7\n  ports: [{port: 80}]\n"
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  nodeName: node-1\n  containers: []\n"

@@ -15,7 +15,7 @@ from ssa_operator.rendering.jinja import environment
 from ssa_operator.rendering.jinja.filters import FILTERS
 from ssa_operator.tools.checks.checked_project import CheckedProject
 from ssa_operator.tools.checks.template_checks import SHOWN_IN_VARIANTS, check_examples, check_templates
-from ssa_operator.tools.findings.codes import Severity
+from ssa_operator.tools.findings import Severity
 from ssa_operator.tools.offline.documents import read_objects
 from ssa_operator.tools.offline.project import crd_kinds, read_crds
 from ssa_operator.tools.schema_rules import bundled_schemas
@@ -193,7 +193,7 @@ def test_an_autoscaler_that_only_a_variant_renders_is_found_beside_the_replicas(
     empty = ("repeated-change", "scaler.yaml.j2", 15, False)
     assert fights(tmp_path, "{{ spec.replicas }}") == [
         empty,
-        ("autoscaled-replicas", "web.yaml.j2", 5, True),
+        ("server-field", "web.yaml.j2", 5, True),
     ]
 
 

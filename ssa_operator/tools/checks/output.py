@@ -1,106 +1,30 @@
-"""What `check` found: a finding with the edits that correct it, printed as text, JSON, SARIF, or workflow commands of
-GitHub Actions.
+"""The findings of `check` as text, JSON, SARIF, or workflow commands of GitHub Actions.
 
 Promises:
-- Every finding has a code of CODES, a message, and the file and line that cause it.
-- What another rule has to know of a finding is a field. No rule reads a message.
 - JSON is a list of `{code, severity, message, file, line, fix}`; a finding without a file has no `file` and `line`.
 - SARIF is version 2.1.0 (https://docs.oasis-open.org/sarif/sarif/v2.1.0/), with each code as a rule.
-- Text is one line a finding, and in a terminal what `terminal_text` prints.
-- A message can't end a workflow command, whatever it holds.
-- The first line of a finding is that of the text, without what to do, which is below the source line.
-- Carets are under the word of the line that the finding names, or under the whole line.
-- There are no colours with NO_COLOR. A source line controls no terminal.
+- Text is one line a finding. In a terminal, what to do is below the source line, and carets are under the word of the
+  line that the finding names, or under the whole line. There are no colours with NO_COLOR.
+- A message can't end a workflow command, whatever it holds. A source line controls no terminal.
 - A file is read once, and through no link out of the project.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from ssa_operator import __version__
 from ssa_operator.objects.messages import counted, escaped_json, visible_line, without_controls
-from ssa_operator.objects.render_result import Document
-from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text, location_data
+from ssa_operator.objects.source_location import location_data
 from ssa_operator.operator.process import streams
 from ssa_operator.rendering.folder.contained_files import read_given
-from ssa_operator.tools.findings.codes import CODES, Severity
-
-
-class Edit(Struct, frozen=True, kw_only=True):
-    """A replacement of text in the line of a finding."""
-
-    column: int | None
-    """Where the old text begins, from 0. None for the key of a field, if the line has it once."""
-    old: str
-    new: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """Something that `check` found."""
-
-    code: str
-    """A key of CODES."""
-    message: str
-    location: SourceLocation | None = None
-    """The line that causes it; None if no file has it, as for a missing example."""
-    fix: str = ""
-    """What to write instead, in words; '' if there is no single answer."""
-    edits: tuple[Edit, ...] = ()
-    """The edits of `check --fix`. They keep the author's meaning."""
-    subject: str = field(default="", compare=False)
-    """The manifest that shows it. Several manifests of one line show it only once."""
-    path: FieldPath = field(default=(), compare=False)
-    """The field of the manifest that it is about, () for another subject."""
-    about: str = field(default="", compare=False)
-    """The variable, or the template folder, that it is about; '' if its line says it."""
-
-    @property
-    def severity(self) -> Severity:
-        return CODES[self.code].severity
-
-    @property
-    def text(self) -> str:
-        """The message with its subject."""
-        return f"{self.subject}: {self.message}" if self.subject else self.message
-
-    def __str__(self) -> str:
-        where = f"{self.location}: " if self.location else ""
-        return f"{where}{self.severity} {self.code}: {self.text}" + (f"; {self.fix}" if self.fix else "")
-
-
-def field_finding(document: Document, code: str, path: FieldPath, message: str, fix: str) -> Finding:
-    """A finding at a field; the message continues a sentence that begins with the field."""
-    identity = document.identity
-    return Finding(
-        code=code,
-        message=f"{field_text(path)} {message}",
-        location=document.location_of(path),
-        fix=fix,
-        subject=f"{identity.kind} {identity.name}",
-        path=path,
-    )
-
-
-def shows_values(document: Document) -> bool:
-    """Whether a message may show values of a manifest: one of a Secret, or of a manifest that reads one, is hidden."""
-    return document.body["kind"] != "Secret" and not any(
-        getattr(each.query, "kind", "") == "Secret" or "Secret" in str(each.query) for each in document.dependencies
-    )
-
-
-def short_words(text: str) -> str:
-    """The API server's words without its example and regular expression, which take more room than the rule."""
-    return text.partition(" (e.g. ")[0]
+from ssa_operator.tools.checks.codes import CODES
+from ssa_operator.tools.findings import Finding, Severity, marked
 
 
 def write_findings(findings: Sequence[Finding], output: str) -> None:
@@ -131,19 +55,19 @@ def _json(findings: Sequence[Finding]) -> str:
 
 def finding_data(finding: Finding) -> dict[str, Any]:
     """A finding as JSON."""
-    data: dict[str, Any] = {"code": finding.code, "severity": finding.severity.value, "message": finding.text}
+    data: dict[str, Any] = {"code": str(finding.code), "severity": finding.severity.value, "message": finding.text}
     return data | location_data(finding.location) | ({"fix": finding.fix} if finding.fix else {})
 
 
 def _sarif(findings: Sequence[Finding]) -> str:
     rules = [
         {
-            "id": code,
-            "shortDescription": {"text": found.title},
+            "id": str(found),
+            "shortDescription": {"text": found.problem},
             "fullDescription": {"text": found.explanation},
             "defaultConfiguration": {"level": found.severity.value},
         }
-        for code, found in CODES.items()
+        for found in CODES.values()
     ]
     driver = {"name": "ssa-operator", "version": __version__, "rules": rules}
     run = {"tool": {"driver": driver}, "results": [_sarif_result(finding) for finding in findings]}
@@ -153,7 +77,7 @@ def _sarif(findings: Sequence[Finding]) -> str:
 
 def _sarif_result(finding: Finding) -> dict[str, Any]:
     text = finding.text + (f"; {finding.fix}" if finding.fix else "")
-    result: dict[str, Any] = {"ruleId": finding.code, "level": finding.severity.value, "message": {"text": text}}
+    result: dict[str, Any] = {"ruleId": str(finding.code), "level": finding.severity.value, "message": {"text": text}}
     if finding.location is not None:
         place = {"artifactLocation": {"uri": finding.location.file}, "region": {"startLine": finding.location.line}}
         result["locations"] = [{"physicalLocation": place}]
@@ -165,7 +89,7 @@ def _github(findings: Sequence[Finding]) -> str:
     lines = []
     for finding in findings:
         text = finding.text + (f"; {finding.fix}" if finding.fix else "")
-        options = {"title": finding.code}
+        options = {"title": str(finding.code)}
         if finding.location is not None:
             options = {"file": finding.location.file, "line": str(finding.location.line), **options}
         joined = ",".join(f"{key}={_escaped(value, property_value=True)}" for key, value in options.items())
@@ -191,7 +115,6 @@ _FORMATS: Mapping[str, Callable[[Sequence[Finding]], str]] = {
 
 
 _COLOURS = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow"}
-_TOKEN = re.compile(r"[\w./-]+", re.ASCII)
 
 
 def print_findings(findings: Sequence[Finding]) -> None:
@@ -244,20 +167,3 @@ def _lines(file: str) -> Sequence[str]:
         return read_given(Path(file)).decode("utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError):
         return ()  # the finding itself says what is wrong with the file
-
-
-def marked(finding: Finding, line: str) -> tuple[int, int]:
-    """Where the part of its line begins that a finding names, and how long it is: the whole line without indentation if
-    it names none.
-    """
-    tokens = [edit.old for edit in finding.edits]
-    # A path comes before other words, and the end of a path is the key of its field.
-    words = sorted(_TOKEN.findall(finding.message), key=lambda word: "." not in word)
-    for word in words:
-        tokens += [word, word.rpartition(".")[2]]
-    for token in tokens:
-        found = next((each for each in _TOKEN.finditer(line) if token in (each[0], each[0].strip("."))), None)
-        if found is not None and len(token) > 2:
-            return found.start(), len(token)
-    text = line.strip()
-    return line.index(text), len(text)

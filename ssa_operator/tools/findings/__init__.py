@@ -1,1 +1,0 @@
-"""A finding: a problem, its line, and its fix."""
