@@ -209,16 +209,16 @@ def test_a_planted_fault_is_shortened_and_played_again_until_it_is_mended(
     database = InMemoryExampleDatabase()
     with exploring(control_plane, project, ECHOES, CRDS) as exploration:
         with pytest.raises(DiffersFromNewError, match=r"sticky data.replicas is .* \(.*sticky.yaml.j2:6\)") as found:
-            explore(exploration, 10, STEPS, database=database)
+            explore(exploration, 10, 2, database=database)
         notes = "\n".join(found.value.__notes__)
         # One change of the only field is enough.
         assert re.findall(r"Draw \d+ \(change\): (.*), ", notes) == ["SpecChange(path=('spec', 'replicas')"]
         assert "@reproduce_failure(" in notes
         with pytest.raises(DiffersFromNewError):
-            explore(exploration, 10, STEPS, database=database, phases=[HypothesisPhase.reuse])
+            explore(exploration, 10, 2, database=database, phases=[HypothesisPhase.reuse])
     only(project, sticky=map_template("sticky", replicas="spec.replicas"))
     with exploring(control_plane, project, ECHOES, CRDS) as exploration:
-        explore(exploration, 10, STEPS, database=database, phases=[HypothesisPhase.reuse])
+        explore(exploration, 10, 2, database=database, phases=[HypothesisPhase.reuse])
         assert Phase.READY in exploration.phases
 
 
