@@ -25,7 +25,7 @@ from ssa_operator.objects.label_selectors import selects
 from ssa_operator.objects.manifest import POD_SPECS
 from ssa_operator.objects.messages import near_names
 from ssa_operator.objects.render_result import Document, Wait
-from ssa_operator.objects.source_location import FieldPath, field_text, leaves
+from ssa_operator.objects.source_location import FieldPath, leaves
 from ssa_operator.tools.findings import Code, Finding, field_finding
 from ssa_operator.tools.scaffold.reference_fields import FieldPlace, place_of
 from ssa_operator.tools.schema_rules import INVALID_VALUE
@@ -81,15 +81,7 @@ class _ManifestField(Struct, frozen=True):
         return self.value if isinstance(self.value, Mapping) else {}
 
     def finding(self, code: Code, message: str, fix: str = "") -> Finding:
-        body = self.document.body
-        return Finding(
-            code=code,
-            message=f"{field_text(self.path)} {message}",
-            location=self.document.location_of(self.path),
-            fix=fix,
-            subject=f"{body['kind']} {body['metadata']['name']}",
-            path=self.path,
-        )
+        return field_finding(self.document, code, self.path, message, fix)
 
 
 def check_manifests(documents: Sequence[Document], not_awaited: Container[GroupKind] = ()) -> list[Finding]:
