@@ -18,6 +18,7 @@ from jinja2.environment import TemplateModule
 from jinja2.runtime import Context, Macro
 from msgspec import Struct
 
+from ssa_operator.objects.annotations import Reference
 from ssa_operator.rendering.values.template_text import Json, Text, TrackedPiece, ValuePiece, YamlText
 from ssa_operator.rendering.values.tracked_values import Provenance, TrackedValue, UnknownValue
 
@@ -59,7 +60,7 @@ class KeptResults:
         given = tuple(variables.values())
         known = self._modules.get(template)
         if known is not None and all(one is other for one, other in zip(known.given, given, strict=True)):
-            self._file_provenance += known.reads
+            self._read(known.reads)
             kept: TemplateModule = known.result
             return kept
         context = template.new_context({**variables})
@@ -90,7 +91,7 @@ class KeptResults:
         found = tuple(key)
         known = self._results.get(found)
         if known is not None:
-            self._file_provenance += known.reads
+            self._read(known.reads)
             return known.result
         result, reads = self._recorded(call)
         if reads is not None and len(self._results) < RESULTS_LIMIT and self._is_constant([result]):
@@ -99,9 +100,21 @@ class KeptResults:
 
     def _recorded(self, evaluate: Callable[[], Any]) -> tuple[Any, tuple[Provenance, ...] | None]:
         """The result of an evaluation, and what it read for the whole file; None if it can't be repeated."""
-        known, before = len(self._file_provenance), self.unrepeatable
-        result = evaluate()
-        return result, tuple(self._file_provenance[known:]) if self.unrepeatable == before else None
+        provenance, before = self._file_provenance, self.unrepeatable
+        known = len(provenance)
+        provenance.append(_START)  # what was just read is recorded again
+        try:
+            result = evaluate()
+        finally:
+            reads = tuple(provenance[known + 1 :])
+            del provenance[known:]
+            self._read(reads)
+        return result, reads if self.unrepeatable == before else None
+
+    def _read(self, reads: tuple[Provenance, ...]) -> None:
+        """Record what the file read, unless it has just read the same."""
+        if reads and self._file_provenance[-len(reads) :] != [*reads]:
+            self._file_provenance += reads
 
     def _is_constant(self, values: list[Any], template: Template | None = None) -> bool:
         """Whether no use changes these values: those at the top of this template's file."""
@@ -130,6 +143,10 @@ class KeptResults:
 
 _SCALARS = frozenset({bool, float, int, str, type(None), Text, Json, YamlText})
 _DATA = frozenset({dict, list})
+
+
+_START = Provenance(query=Reference("", ""), answer=None, file_provenance=[], read_unready=set())
+"""Stands before what an evaluation reads."""
 
 
 def _add_key(value: Any, key: list[Any]) -> bool:

@@ -152,3 +152,20 @@ def test_an_imported_file_is_evaluated_once_a_render_and_a_macro_once_for_its_ar
     asked.clear()
     assert shown(render(templates(files), parent(), Counted(others=CLUSTER.others))) == shown(found)
     assert asked == ["x", "y", "y", "y", "y"]
+
+
+def test_a_macro_makes_each_file_depend_on_what_its_control_flow_reads() -> None:
+    module = (
+        "{% set config = lookup('v1', 'ConfigMap', 'x') %}\n"
+        "{% macro on() %}{% if config.data.flag == 'yes' %}on{% endif %}{% endmacro %}\n"
+    )
+    text = (
+        '{% import "_m.j2" as m %}\nBEFOREapiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME}\n'
+        "data: {a: '{{ m.on() }}'}\n"
+    )
+    one = text.replace("NAME", "a").replace("BEFORE", "{% if m.config.data.flag == 'yes' %}{% endif %}")
+    files = {"_m.j2": module, "a.yaml.j2": one, "b.yaml.j2": text.replace("NAME", "b").replace("BEFORE", "")}
+    found = render(templates(files), parent(), cluster())
+    assert [[str(each.query) for each in document.dependencies] for document in found.documents] == [
+        ["ConfigMap n/x"]
+    ] * 2
