@@ -189,13 +189,15 @@ async def _create_if_absent(manifest: Manifest, resource: Resource, reconcile: R
 
 async def _why_not_gained(step: Child, manifest: Manifest, reconcile: Reconcile) -> str | None:
     """Why the parent must not get an object that it doesn't have, None where it may or has it. Once the parent is gone,
-    the operator no longer deletes the object, or removes the parent from the owners of a shared one. Raises ApiError.
+    the operator no longer deletes the object, or removes the parent from the owners of a shared one; from owner
+    references, the garbage collector does so each time. Raises ApiError.
     """
-    shared, live, by_operator = manifest.shared, step.live, manifest.deleted_by_operator
+    shared, live = manifest.shared, step.live
     if live is None:
-        is_gained = by_operator or reconcile.cluster.children.last_seen(manifest.identity) is not None
+        last_seen = reconcile.cluster.children.last_seen(manifest.identity)
+        is_gained = manifest.deleted_by_operator or last_seen is not None
     else:
-        is_gained = by_operator and shared is not None and (live.shared is None or shared.uid not in live.shared.owners)
+        is_gained = shared is not None and (live.shared is None or shared.uid not in live.shared.owners)
     return await why_parent_outdated(reconcile) if is_gained and not reconcile.cluster.dry_run else None
 
 

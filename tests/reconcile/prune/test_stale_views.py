@@ -555,3 +555,33 @@ async def test_states_that_were_not_observed_lead_to_the_same_result(
             owners = [owner["uid"] for owner in made["metadata"]["ownerReferences"]]
             assert owners == [uid(new)]
         await desk.gone(MAPS, "web-named-3")
+
+
+SHARED = """\
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: common
+  annotations:
+    ssa-operator.dev/apply: Shared
+"""
+
+
+async def test_a_parent_that_is_gone_owns_nothing_again_while_its_watch_is_behind(
+    desk: Desk, lagging: LaggingClient, options: MakeOptions, templates: Path
+) -> None:
+    """The garbage collector would remove it again, which is the next event for it, and so on."""
+    async with operating(lagging, options(templates=only(templates, shared=SHARED))) as behind:
+        for name in ("web", "gone"):
+            await desk.apply_until_ready(echo(name))
+        owners = [
+            each for each in (await desk.read(MAPS, "common"))["metadata"]["ownerReferences"] if each["name"] == "web"
+        ]
+        lagging.lag.begin()
+        behind.forget()
+        await desk.delete("echo", "gone")
+        await desk.patch("configmap", "common", metadata={"ownerReferences": owners})
+        await until(lambda: "gone" in dict(behind.reconciles), PATIENCE)
+        await until(lambda: not behind.operator.queue.processing(), PATIENCE)
+        assert (await desk.read(MAPS, "common"))["metadata"]["ownerReferences"] == owners
+        assert lagging.lag.withheld
