@@ -270,3 +270,4 @@ def test_only_the_newest_records_of_unrendered_manifests_are_kept() -> None:
     assert apply_once.once_record(left, identities[4]) is not None
     assert apply_once.once_record(left, identities[5]) is None
     assert apply_once.once_record(left, identities[-1]) is not None
+    assert apply_once.trim_once_records(left, identities[:5]) == left

@@ -346,3 +346,11 @@ def test_a_feedback_loop_is_emitted_once_and_without_the_name_that_a_secret_give
     assert not [each for each in events(found, parent(), found) if each.reason == "EndlessChange"]
     assert NOT_SHOWN in found.verdict.message
     assert step.identity.name not in f"{found.verdict} {found.status}"
+
+
+def test_no_text_of_an_outcome_is_shown_whose_object_a_secret_names() -> None:
+    texts = ("reason", "why_kept", "conflict", "feedback_loop", "message")
+    step = replace(plan_of("a").steps[0], warnings=("hunter2",), **dict.fromkeys(texts, "hunter2"))
+    secrets = ParentSecrets(children={step.identity: SecretFields((("metadata", "name"),))})
+    (shown,) = redacted_outcomes([step], secrets)
+    assert {*(getattr(shown, name) for name in texts), *shown.warnings} == {NOT_SHOWN}
