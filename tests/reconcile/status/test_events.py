@@ -349,8 +349,8 @@ def test_a_feedback_loop_is_emitted_once_and_without_the_name_that_a_secret_give
 
 
 def test_no_text_of_an_outcome_is_shown_whose_object_a_secret_names() -> None:
-    texts = ("reason", "why_kept", "conflict", "feedback_loop", "message")
-    step = replace(plan_of("a").steps[0], warnings=("hunter2",), **dict.fromkeys(texts, "hunter2"))
+    texts: dict[str, Any] = dict.fromkeys(("reason", "why_kept", "conflict", "feedback_loop", "message"), "hunter2")
+    step = replace(plan_of("a").steps[0], warnings=("hunter2",), **texts)
     secrets = ParentSecrets(children={step.identity: SecretFields((("metadata", "name"),))})
     (shown,) = redacted_outcomes([step], secrets)
     assert {*(getattr(shown, name) for name in texts), *shown.warnings} == {NOT_SHOWN}
