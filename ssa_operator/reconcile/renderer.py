@@ -172,7 +172,7 @@ async def render_status(
     for _ in range(ROUNDS):
         moment = RenderMoment(lambda: parent_view(reconcile, children))
         own = await reconcile.cluster.turns.run(
-            reconcile.uid,
+            f"{reconcile.uid} status",  # how long it takes says nothing of the other templates
             moment,
             lambda seen: rendering.render_status(parent.folder, parent.live.body, seen, ready_when, result),
         )

@@ -130,6 +130,26 @@ async def test_the_event_loop_goes_on_while_a_status_takes_its_whole_time(
 PAUSE = LOOP.replace("range(1000)", "range(4)")
 """A part of a template that takes longer than renders have on the event loop, and comes to its end."""
 
+
+async def test_a_slow_parent_renders_in_a_thread_from_the_beginning_whatever_its_status_takes(
+    desk: Desk, operate: Operate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_loop, render = list[bool](), rendering.render
+
+    def counting(*arguments: Any, **options: Any) -> Any:
+        on_loop.append(threading.current_thread() is threading.main_thread())
+        return render(*arguments, **options)
+
+    async with operate() as running:
+        only(running.templates, a=PAUSE + map_template("a", n="spec.replicas"), _status="readyReplicas: 1\n")
+        await desk.apply_until_ready(echo("slow", SLOW))
+        monkeypatch.setattr(rendering, "render", counting)
+        await desk.apply_until_ready(echo("slow", SLOW + 1))
+        await desk.until("configmaps", "slow-a", holds(n=str(SLOW + 1)))
+    assert on_loop
+    assert not any(on_loop)
+
+
 HOOK = map_template("bye", n="spec.replicas").replace(
     "\ndata:\n", "\n  annotations:\n    ssa-operator.dev/on: finalize\ndata:\n"
 )
