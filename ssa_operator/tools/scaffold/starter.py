@@ -82,7 +82,7 @@ def _resources(spec: Mapping[str, Any]) -> Leaf | None:
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
         return None
     fields = schema.get("properties") or {}
-    if not fields.keys() <= {"limits", "requests"} or not (fields or schema.get(PRESERVED)):
+    if not {*fields, *(schema.get("default") or ())} <= {"limits", "requests"} or not (fields or schema.get(PRESERVED)):
         return None
     if not all(each.get("additionalProperties") or each.get(PRESERVED) for each in fields.values()):
         return None

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from ssa_operator.informers.crds import RESOURCE
@@ -324,6 +324,7 @@ async def test_any_fields_give_a_crd_that_the_api_server_accepts_and_no_findings
         await client.apply(RESOURCE, "", "things.example.com", body, ApplyOptions(dry_run=True))
 
     @settings(max_examples=40, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @example(['--field=resources:object={"a": [1, null]}'])
     @given(fields())
     def check_fields(options: list[str]) -> None:
         with project(*options) as folder:
