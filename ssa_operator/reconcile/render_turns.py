@@ -165,7 +165,7 @@ class RenderTurns:
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         self._slow: dict[str, None] = {}
-        """The uids of these parents, the latest at the end."""
+        """The keys of what renders slowly, the latest at the end: a parent's uid, and apart from it its status."""
         self._lane = asyncio.Lock()
         self._held = 0.0
         """Seconds that renders took since the event loop has polled its sockets."""
@@ -173,7 +173,7 @@ class RenderTurns:
         """Whether the event loop has polled its sockets since renders took SLOW seconds."""
         self._polled.set()
 
-    async def run(self, uid: str, moment: RenderMoment, render: Callable[[ClusterView], Result]) -> Result:
+    async def run(self, key: str, moment: RenderMoment, render: Callable[[ClusterView], Result]) -> Result:
         """What a parent's `render` gives for the view of the moment; it may be called again, in a thread.
 
         After a render nothing awaits: what was rendered is as new as the caches, or as `moment` tells. Raises
@@ -182,7 +182,7 @@ class RenderTurns:
         pace = _pace.get()
         if pace is not None:
             pace.rendered = True
-        if uid not in self._slow:
+        if key not in self._slow:
             await self._wait_for_poll()
             interrupt = limits.Interrupt(time.process_time() + SLOW)
             started = self._clock()
@@ -195,7 +195,7 @@ class RenderTurns:
                 self._count(self._clock() - started)
         _may_wait()
         async with self._lane:
-            return await self._render_in_thread(uid, moment, render)
+            return await self._render_in_thread(key, moment, render)
 
     async def in_thread(self, work: Callable[[], Result]) -> Result:
         """The result of work that needs no view, and that takes long, in a thread. Raises Postponed."""
@@ -207,7 +207,7 @@ class RenderTurns:
             return result
 
     async def _render_in_thread(
-        self, uid: str, moment: RenderMoment, render: Callable[[ClusterView], Result]
+        self, key: str, moment: RenderMoment, render: Callable[[ClusterView], Result]
     ) -> Result:
         call_soon = asyncio.get_running_loop().call_soon_threadsafe
         for _ in range(MOMENTS):
@@ -215,7 +215,7 @@ class RenderTurns:
             known = len(view.answers)
             result, seconds = await self._in_thread(lambda view=view: render(view))  # type: ignore[misc]
             # Half, because another render may take half of the time on the event loop.
-            self._remember(uid, slow=seconds >= SLOW / 2)
+            self._remember(key, slow=seconds >= SLOW / 2)
             if len(view.answers) == known or moment.is_one():
                 break
         return result
@@ -242,12 +242,12 @@ class RenderTurns:
                 await asyncio.wait((done,))
                 done.exception()
 
-    def _remember(self, uid: str, *, slow: bool) -> None:
-        self._slow.pop(uid, None)
+    def _remember(self, key: str, *, slow: bool) -> None:
+        self._slow.pop(key, None)
         if slow and (pace := _pace.get()) is not None:
             pace.slow = True
-        if slow and uid:
-            self._slow[uid] = None
+        if slow and key:
+            self._slow[key] = None
             if len(self._slow) > REMEMBERED:
                 del self._slow[next(iter(self._slow))]
 
