@@ -64,6 +64,14 @@ async def dying(cluster: Cluster, options: MakeOptions, templates: Path) -> Asyn
         await asyncio.gather(running, return_exceptions=True)
 
 
+async def apply_and_die(desk: Desk, cluster: Cluster, options: MakeOptions, templates: Path) -> None:
+    """Have an operator apply a ConfigMap and a Secret of a new parent, and die before the status."""
+    only(templates, plain=PLAIN, more=SECRET)
+    async with dying(cluster, options, templates) as died:
+        await desk.apply(echo("web"))
+        await died.wait()
+
+
 async def applied(desk: Desk, name: str = "web") -> tuple[str, ...]:
     """The kinds in the status of a parent that has no annotation of the operator."""
     parent = await desk.ready(ECHOES, name)
@@ -74,10 +82,7 @@ async def applied(desk: Desk, name: str = "web") -> tuple[str, ...]:
 async def test_a_kind_that_an_operator_applied_before_it_died_is_pruned_by_the_templates_of_the_next_one(
     desk: Desk, operate: Operate, cluster: Cluster, options: MakeOptions, templates: Path
 ) -> None:
-    only(templates, plain=PLAIN, more=SECRET)
-    async with dying(cluster, options, templates) as died:
-        await desk.apply(echo("web"))
-        await died.wait()
+    await apply_and_die(desk, cluster, options, templates)
     parent = await desk.read(ECHOES, "web")
     assert "annotations" not in parent["metadata"]
     assert "status" not in parent
@@ -94,10 +99,7 @@ async def test_a_kind_that_an_operator_applied_before_it_died_is_pruned_by_the_t
 async def test_kinds_that_an_operator_recorded_before_it_died_are_still_known_after_an_apply_of_the_command(
     desk: Desk, operate: Operate, cluster: Cluster, options: MakeOptions, templates: Path
 ) -> None:
-    only(templates, plain=PLAIN, more=SECRET)
-    async with dying(cluster, options, templates) as died:
-        await desk.apply(echo("web"))
-        await died.wait()
+    await apply_and_die(desk, cluster, options, templates)
     assert await desk.find(SECRETS, "web-more") is not None
     only(templates, plain=PLAIN)
     assert (await apply(desk, templates, echo("web")))[0] == 0
@@ -187,10 +189,7 @@ async def test_operators_of_one_folder_add_kinds_and_remove_none(
 async def test_kinds_that_may_not_be_read_are_unknown_until_an_operator_reads_them(
     desk: Desk, operate: Operate, cluster: Cluster, options: MakeOptions, tmp_path: Path, templates: Path
 ) -> None:
-    only(templates, plain=PLAIN, more=SECRET)
-    async with dying(cluster, options, templates) as died:
-        await desk.apply(echo("web"))
-        await died.wait()
+    await apply_and_die(desk, cluster, options, templates)
     only(templates, plain=PLAIN)
     user = f"limited-{desk.namespace}"
     # It may not name the ConfigMap of the kinds, which may be written with any other one.
