@@ -120,6 +120,8 @@ class LoadedProject(CheckedProject, frozen=True, kw_only=True, eq=False):
     files: CheckedFiles
     definitions: Sequence[Document]
     """The CRDs that can be read."""
+    sound: Sequence[Document]
+    """Those of them without a value of a wrong type."""
     unreadable: Mapping[str, str]
     """Why other CRDs can't be read, by name."""
     mistyped: Mapping[str, str]
@@ -138,6 +140,7 @@ class LoadedProject(CheckedProject, frozen=True, kw_only=True, eq=False):
             return cls(
                 files=files,
                 definitions=definitions,
+                sound=sound,
                 unreadable=unreadable,
                 mistyped=mistyped,
                 faults=faults,
@@ -165,8 +168,8 @@ def check_project(project: LoadedProject) -> list[Finding]:
 
 
 def _check(project: LoadedProject) -> list[Finding]:
-    files, unreadable = project.files, {**project.unreadable, **project.mistyped}
-    definitions = [each for each in project.definitions if _name_of(each) not in project.mistyped]
+    files, definitions = project.files, project.sound
+    unreadable = {**project.unreadable, **project.mistyped}
     project = replace(project, unclear_crds=frozenset(unknown_fields(definitions, files.schemas)))
     before = earlier_crds(files.against, files.crds, files.templates) if files.against else []
     changes = check_against([each for each in before if _name_of(each) not in unreadable], definitions)
