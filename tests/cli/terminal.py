@@ -28,6 +28,7 @@ class Terminal:
         self._stream = pyte.ByteStream(self.screen)
         self._descriptor = descriptor
         self._changed = asyncio.Event()
+        self._closed = False
         asyncio.get_running_loop().add_reader(descriptor, self._read)
 
     @property
@@ -57,7 +58,7 @@ class Terminal:
         try:
             async with asyncio.timeout(PATIENCE):
                 while not wanted(self.text):
-                    assert self.process.returncode is None, f"it ended, showing\n{self.text}"
+                    assert not self._closed, f"it ended, showing\n{self.text}"
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError:
@@ -71,6 +72,7 @@ class Terminal:
             data = b""
         if not data:
             asyncio.get_running_loop().remove_reader(self._descriptor)
+            self._closed = True
         self.raw += data
         self._stream.feed(data)
         self._changed.set()

@@ -145,11 +145,18 @@ class LocalCluster:
     @property
     def outage(self) -> str:
         """Why the control plane is gone, '' while its processes run. Nothing starts it again."""
+        return self.failure.partition("; the end of ")[0]
+
+    @property
+    def failure(self) -> str:
+        """The outage, with the end of the log of the component that failed."""
         directory = self.cluster.directory
+        if failure := processes.describe_failure(directory):
+            return failure
         if processes.is_alive(directory):
             return ""
-        failure = processes.describe_failure(directory) or "its processes were ended"
-        return failure.partition("; the end of ")[0]
+        failed = self._start.exception() if self._start.done() and not self._start.cancelled() else None
+        return str(failed or "its processes were ended")
 
     async def complete(self) -> None:
         """Waits for the rest of the start. Raises CommandError."""
@@ -162,7 +169,8 @@ class LocalCluster:
 async def local_cluster(
     name: str, report: ProgressCallback = ignore_progress, *, complete: bool = True
 ) -> AsyncIterator[LocalCluster]:
-    """A running cluster. It is stopped in the end if it was started here. Raises CommandError.
+    """A running cluster. It is stopped in the end if it was started here. Raises CommandError, and names what ended the
+    control plane if that is why the block raises it.
 
     Unless it has to be complete, its API server is ready. A display shows the progress up to then; `report` gets the
     rest of it.
@@ -192,6 +200,10 @@ async def local_cluster(
         local.step = Progress(message="Starting the other components")
     try:
         yield local
+    except CommandError as error:
+        if failure := local.failure:
+            raise CommandError(f"the control plane is gone: {failure}") from error
+        raise
     finally:
         await _cancel(start)
         if cluster.group is not None:

@@ -15,6 +15,8 @@ import pytest
 from ssa_operator.devcluster import binaries, processes
 from ssa_operator.devcluster import cluster as clusters
 from ssa_operator.devcluster.processes import take_lock
+from ssa_operator.operator.process.streams import CommandError
+from ssa_operator.tools.dev.dev_cluster import local_cluster
 from ssa_operator.tools.dev.dev_console import clipboard_sequence
 from tests.cli.process import run
 from tests.cli.terminal import terminal
@@ -296,3 +298,19 @@ async def test_a_control_plane_that_dies_is_the_title_of_the_screen(tmp_path: Pa
         assert "ssa-operator: the control plane is gone: etcd ended by itself with code -9" in shown.text
         assert "dev ran 1 parent until the control plane was gone" in shown.text
         assert "watch of" not in shown.text
+
+
+@pytest.mark.exhaustive
+async def test_a_control_plane_that_dies_while_the_project_is_applied_is_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSA_OPERATOR_STATE_DIR", str(tmp_path))
+
+    async def lose_etcd() -> None:
+        async with local_cluster("default") as local:
+            os.kill(local.cluster.pids["etcd"], signal.SIGKILL)
+            await until(lambda: not processes.is_alive(local.cluster.directory))
+            raise CommandError("apply of CustomResourceDefinition sites.example.com failed (Unreachable)")
+
+    with pytest.raises(CommandError, match="the control plane is gone: etcd ended by itself with code -9"):
+        await lose_etcd()

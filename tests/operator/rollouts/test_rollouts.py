@@ -108,9 +108,24 @@ class Story:
             schema["properties"]["status"] = {"type": "object", "properties": shown}
         await self.desk.define(crd)
         for number in range(self.parents):
-            labels = {"tier": "canary"} if number == 0 else {}
-            thing = {"apiVersion": f"{group}/v1", "kind": "Thing", "metadata": {"name": f"p{number}", "labels": labels}}
-            await self.desk.apply({**thing, "spec": {}})
+            await self._create_parent(number)
+
+    async def parent_of_shard(self, shard: Shard) -> str:
+        """The name of a parent of the shard. The API server draws the uids, so parents are added until it has one."""
+        number = 0
+        while True:
+            if number == self.parents:
+                await self._create_parent(number)
+                self.parents += 1
+            if shard.owns((await self.desk.read(self.folder, f"p{number}"))["metadata"]["uid"]):
+                return f"p{number}"
+            number += 1
+
+    async def _create_parent(self, number: int) -> None:
+        labels = {"tier": "canary"} if number == 0 else {}
+        metadata = {"name": f"p{number}", "labels": labels}
+        group = self.folder.partition(".")[2]
+        await self.desk.apply({"apiVersion": f"{group}/v1", "kind": "Thing", "metadata": metadata, "spec": {}})
 
     async def rollout(self, command: str, *arguments: str) -> tuple[int, str, str]:
         where = (f"--kubeconfig={self.desk.kubeconfig}", f"--operator-namespace={self.desk.namespace}")
@@ -278,8 +293,7 @@ async def test_a_stopped_rollout_of_two_shards_asks_nothing_and_goes_on_when_its
     story.write(child("one"))
     await story.create_parents()
     other = Shard(1, 2)
-    uids = {f"p{number}": (await desk.read(story.folder, f"p{number}"))["metadata"]["uid"] for number in range(6)}
-    culprit = next(name for name, uid in uids.items() if other.owns(uid))
+    culprit = await story.parent_of_shard(other)
     await desk.patch(story.folder, culprit, metadata={"labels": {"culprit": "true"}})
 
     def asked() -> list[str]:
