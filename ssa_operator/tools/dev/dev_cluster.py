@@ -170,7 +170,7 @@ async def local_cluster(
     name: str, report: ProgressCallback = ignore_progress, *, complete: bool = True
 ) -> AsyncIterator[LocalCluster]:
     """A running cluster. It is stopped in the end if it was started here. Raises CommandError, and names what ended the
-    control plane if that is why the block raises it.
+    control plane if the block raises it without that reason.
 
     Unless it has to be complete, its API server is ready. A display shows the progress up to then; `report` gets the
     rest of it.
@@ -201,8 +201,8 @@ async def local_cluster(
     try:
         yield local
     except CommandError as error:
-        if failure := local.failure:
-            raise CommandError(f"the control plane is gone: {failure}") from error
+        if local.outage and local.outage not in str(error):
+            raise CommandError(f"the control plane is gone: {local.failure}") from error
         raise
     finally:
         await _cancel(start)

@@ -155,7 +155,7 @@ class DevSession(Struct, frozen=True, kw_only=True):
                     for task in others:
                         task.cancel()
                 if local.outage:
-                    raise CommandError(local.outage)
+                    raise CommandError(f"the control plane is gone: {local.outage}")
             except* CommandError as errors:
                 closing[:] = closing or dev_screen.closing(parent_entries(operator), outage=bool(local.outage))
                 raise errors.exceptions[0] from None
@@ -193,7 +193,7 @@ async def _fail_without(local: LocalCluster) -> None:
     """Raises CommandError as soon as the control plane is gone."""
     while not local.outage:  # noqa: ASYNC110 - a lock of another process has no event
         await asyncio.sleep(CHECK)
-    raise CommandError(local.outage)
+    raise CommandError(f"the control plane is gone: {local.outage}")
 
 
 def _target(kubeconfig: Path) -> connection.Target:
